@@ -19,7 +19,6 @@ _READ: Final[dict[type, str]] = {
     t.Float: "float",
     t.Decimal: "decimal",
     t.Date: "date",
-    t.Time: "time",
     t.Timestamp: "timestamp",
     t.TimestampTz: "timestamp",
 }
@@ -83,6 +82,10 @@ def _datafusion(source: Type, target: Type) -> BeforeCast | None:
                 name = "cut_down" if isinstance(target, t.Time) else "cut"
                 return BeforeCast(name, _MOMENTS, (ir.Literal(value=target.precision, type=_COUNT),))
             return None
+        case ((t.String() | t.VarChar()), t.Time(precision=precision)):
+            return BeforeCast(
+                "readable", _TEXTS, (ir.Literal(value=f"time_{precision}", type=t.String(nullable=False)),)
+            )
         case ((t.String() | t.VarChar()), _) if (kind := _READ.get(type(target))) is not None:
             return BeforeCast("readable", _TEXTS, (ir.Literal(value=kind, type=t.String(nullable=False)),))
         case _:

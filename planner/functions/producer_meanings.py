@@ -12,6 +12,9 @@ from .. import ir
 from ..ir import types as t
 from .aliases import Alias, Argument, type_of
 
+_SHORT_BITS: Final = 32
+_SHORT_NUMBER: Final = 9
+"""The digits of numbers that all have fewer than 32 bits."""
 _BACKSLASH: Final = ir.Literal(value="\\", type=t.String(nullable=False))
 
 
@@ -68,6 +71,21 @@ def _part_of(arguments: Sequence[Argument], part: str) -> tuple[Argument, ...] |
             return None
 
 
+def _of_long_numbers(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The arguments of a function of a text and numbers of characters, if one of these may have more than 32 bits."""
+    return tuple(arguments) if any(map(_is_long, arguments[1:])) else None
+
+
+def _is_long(argument: Argument) -> bool:
+    match argument:
+        case ir.Literal(value=int(number)):
+            return len(str(abs(number))) > _SHORT_NUMBER
+        case ir.Literal():
+            return False
+        case _:
+            return isinstance(type_ := type_of(argument), t.Integer) and type_.bits > _SHORT_BITS
+
+
 _INSENSITIVE: Final = {"case_sensitivity": ("CASE_INSENSITIVE",)}
 
 _AGGREGATE: Final[Mapping[str, tuple[Alias, ...]]] = {
@@ -88,7 +106,14 @@ _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = 
         "cardinality": (Alias(name="cardinality_inside", arrange=_of_lists),),
         "datepart": (Alias(name="epoch", arrange=_epoch), Alias(name="nanosecond", arrange=_nanosecond)),
         "divide": (Alias(name="divide_cut", arrange=_of_decimals),),
-        "substring": (Alias(name="substring", options={"negative_start": ("LEFT_OF_BEGINNING",)}),),
+        "left": (Alias(name="left_long", arrange=_of_long_numbers), Alias(name="left")),
+        "right": (Alias(name="right_long", arrange=_of_long_numbers), Alias(name="right")),
+        "bitwise_shift_left": (Alias(name="shift_left_wrapped"),),
+        "bitwise_shift_right": (Alias(name="shift_right_wrapped"),),
+        "substring": (
+            Alias(name="substring_long", arrange=_of_long_numbers),
+            Alias(name="substring", options={"negative_start": ("LEFT_OF_BEGINNING",)}),
+        ),
         "sqrt": (Alias(name="sqrt", options={"on_domain_error": ("ERROR",)}),),
         "lower": (Alias(name="lower_full"),),
         "upper": (Alias(name="upper_full"),),

@@ -17,6 +17,13 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT k.g, k.c, t.i FROM (SELECT g, b, count(*) AS c FROM t GROUP BY CUBE (g, b)) AS k JOIN t ON k.g = t.id",
         "SELECT g + 1, sum(i) FROM t GROUP BY ROLLUP (g + 1)",
         "SELECT b, count(*), avg(d) FROM w GROUP BY CUBE (b, u)",
+        "SELECT g, b, sum(i) FROM t GROUP BY GROUPING SETS ((g, b)) HAVING sum(i) > 2",
+        "SELECT sum(i), count(*) FROM t GROUP BY GROUPING SETS (())",
+        "SELECT sum(i) FROM t GROUP BY GROUPING SETS ((g)) HAVING grouping(g) = 0",
+        (
+            "SELECT g, s FROM (SELECT g, sum(i) AS s FROM t GROUP BY GROUPING SETS ((g))) AS k UNION ALL"
+            " SELECT g, count(*) FROM t GROUP BY g"
+        ),
     ),
     "aggregates": (
         "SELECT count(*), count(i), count(DISTINCT i), sum(i), avg(i), min(i), max(i) FROM t",
@@ -50,6 +57,8 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT min(f), max(f), min(r), max(tm), min(tz) FROM w",
         "SELECT bit_or(v), bit_xor(v) FROM (SELECT coalesce(u, 18446744073709551615) AS v FROM w) AS k",
         "SELECT regr_r2(y, x), regr_slope(y, x), corr(y, x) FROM (VALUES (1, 2.0), (1, 3.0)) AS v(y, x)",
+        "SELECT regr_slope(f, id), regr_intercept(f, id), regr_r2(f, id), regr_slope(id, f), regr_r2(id, f) FROM w",
+        "SELECT min(l), max(l) FROM n",
     ),
     "windows": (
         "SELECT id, row_number() OVER (ORDER BY id DESC) FROM t",
@@ -102,6 +111,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id FROM t WHERE i = (SELECT min(i) FROM t)",
         "SELECT id FROM t WHERE i NOT IN (SELECT j FROM t WHERE j IS NOT NULL) AND i IS NOT NULL",
         "SELECT id FROM t WHERE g IS NULL OR i IN (SELECT j FROM t)",
+        "SELECT id FROM t AS o WHERE g = 1 OR NOT EXISTS (SELECT 1 FROM t AS x WHERE x.j > o.i)",
     ),
     "set operations": (
         "SELECT g FROM t UNION SELECT i FROM t",
@@ -146,6 +156,17 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, i / 2, f / 2, d / 2 FROM t",
         "SELECT id, d + d, d - 1, d * 2, d * d FROM t",
         "SELECT id, i & 3, i | 8, i << 2, i >> 1 FROM t",
+        "SELECT id, n << n, i >> j, i << 70, n >> -1 FROM t",
+        (
+            "SELECT id, v << 3, v >> 3, v << v, v >> v, u << u, u >> u"
+            " FROM (SELECT id, u, coalesce(u, 18446744073709551615) AS v FROM w) AS k"
+        ),
+        "SELECT id, degrees(CASE WHEN id < 3 THEN r END * CAST(3e24 AS REAL)), cot(r * CAST(1e-40 AS REAL)) FROM w",
+        "SELECT id, f % 2 FROM t",
+        (
+            "SELECT id, round(m, 9), round(m), trunc(m, i * 700000000000000000)"
+            " FROM (SELECT id, i, CAST('9999999999999999999999999999.9999999999' AS DECIMAL(38, 10)) AS m FROM t) AS k"
+        ),
         "SELECT id, round(f), round(d, 1), floor(d), ceil(f) FROM t",
         "SELECT id, trunc(f), trunc(f * 10, 1), trunc(d) FROM t",
         "SELECT id, log(x), log(10, x), ln(x), exp(x), sqrt(x), power(x, 2), cbrt(x) FROM t",
@@ -181,6 +202,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, TRY_CAST(s AS DATE) FROM sp",
         "SELECT id, TRY_CAST(s AS DECIMAL(10, 2)) FROM sp",
         "SELECT id, TRY_CAST(s AS TIME) FROM sp WHERE contains(s, ':')",
+        "SELECT id, TRY_CAST(concat(s, '000000000') AS TIME) FROM sp WHERE s IN ('1', '+3', '1.')",
         "SELECT id, arrow_cast(ts, 'Timestamp(Second, None)') FROM w",
         "SELECT id, arrow_cast(ts, 'Timestamp(Millisecond, None)') FROM w",
     ),
@@ -200,6 +222,12 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, upper(s), lower(s), initcap(s), reverse(s), repeat(s, 2), char_length(s), octet_length(s) FROM t",
         "SELECT id, replace(s, 'a', ''), translate(s, 'abc', '12'), overlay(s PLACING 'zz' FROM 2) FROM t",
         "SELECT id, regexp_replace(s, '([a-z])', '<\\1>'), regexp_replace(s, '[AEIOU]', '*', 'gi') FROM t",
+        "SELECT id, left(s, i * 700000000000000000), right(s, i * 700000000000000000) FROM t",
+        "SELECT id, substr(s, i * 700000000000000000), substr(s, i, abs(i) * 700000000000000000) FROM t",
+        "SELECT id, substr(s, 2, 9223372036854775807), overlay(s PLACING q FROM 2 FOR i * 700000000000000000) FROM t",
+        "SELECT id, regexp_count(s, 'x*', 5), regexp_count(q, '', 2), regexp_count(q, '', 3) FROM t",
+        "SELECT id, regexp_instr(s, 'a', 1, 2) FROM t",
+        "SELECT id, md5(y), sha256(y) FROM t",
         "SELECT id, regexp_like(s, 'WORLD', 'i'), regexp_count(s, 'a'), regexp_match(s, '[a-z]+') FROM t",
         "SELECT id, ascii(s), chr(97), to_hex(i), md5(s), substr_index(s, ',', 1) FROM t",
         "SELECT id, encode(s, 'hex'), decode(encode(s, 'base64'), 'base64'), sha256(s) FROM t",
@@ -241,6 +269,8 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, to_char(ts, '%F %T%.3f %6f %-d %u %w %G-%V %U %W %R %D %h') FROM w",
         "SELECT id, date_trunc('day', tz), date_part('hour', tz), to_local_time(tz) FROM w",
         "SELECT id, to_unixtime(ts) FROM w",
+        "SELECT id, to_char(ts, '%C'), to_char(ts, '%e'), to_char(ts, '%P') FROM t",
+        "SELECT id, arrow_cast(ts, 'Timestamp(Nanosecond, None)') + INTERVAL '1 day' FROM t",
     ),
     "nested values": (
         "SELECT id, l[1], l[-1], l[9] FROM n",

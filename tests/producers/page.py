@@ -77,6 +77,7 @@ case, and runs the producer's function. A plan without such a name is read as Su
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
 | DataFusion | the pattern and the new text of `regexp_*`, `~` | [as Rust reads them](#datafusions-patterns) |
 | DataFusion | `corr` | null where it is not defined |
+| DataFusion | `<<`, `>>` | of the number of places, only the bits below the integer's width count: `1 << 65` is 2 |
 | DataFusion | `sqrt` | an error for a number below 0 |
 | DataFusion | `cardinality` of lists of lists | the number of elements of the innermost lists |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
@@ -85,10 +86,10 @@ case, and runs the producer's function. A plan without such a name is read as Su
 | DataFusion | a cast of a timestamp or a time to a time of fewer places | the places are cut off, towards midnight |
 | DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
 | DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
-| DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC |
+| DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC. An integer is a time in nanoseconds, or in the type's own unit |
 | Isthmus, substrait-java | an expansion (`ExpandRel`) | its fields alone, without the number of the duplicate |
 | plans that name no producer, such as those of substrait-python | an expansion with fewer fields than its input has columns | the fields and the number of the duplicate. If only that fits the columns above: the input's other columns before the number, too. Either way the plan gets a warning |
-| DataFusion | several grouping sets | the result has one more column, between keys and measures: an integer with one bit for each key |
+| DataFusion | `GROUPING SETS`, `CUBE`, `ROLLUP` | the result has one more column, between keys and measures: an integer with one bit for each key. A plan writes `GROUPING SETS ((x))` as `GROUP BY x`: the columns of the projection above tell them apart |
 | Isthmus (Substrait's producer in Java), substrait-java, and plans that name no producer | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
 
 ## DataFusion's patterns
@@ -122,7 +123,13 @@ For a few values Tidegate does not give DataFusion's answer:
 | a frame that moves away from an infinity or NaN | keeps NaN | has the value of its own rows |
 | `approx_median`, `approx_percentile_cont`; `percentile_cont` between two values | approximate; four or five digits | exact |
 | `date_bin` of a moment outside of the years 1677 to 2262 | null | the bin, or an error |
-| a negative length in `substr` and `lpad`, 0 raised to a negative power | an error | an empty text; infinity |
+| a negative length in `substr` and `lpad`, a start of -2^63 in `substr`, 0 raised to a negative power | an error | an empty text; infinity |
+| functions of floats of 32 bits, such as `cot`, `sinh` and `radians` | computed in 32 bits | computed in 64 bits: the last digits may differ |
+| `round` and `trunc`, to decimal places, of floats near the largest | infinity | the float |
+| `corr` of infinities and NaN | null or NaN, and not the same with and without GROUP BY | null |
+| `array_position` and `array_positions` of a null in a list of lists | finds empty lists, and no nulls | finds nulls |
+| `array_replace`, `array_replace_all` and `array_replace_n` of a null in a list of lists by a list without nulls | takes empty lists for nulls | refused (`NO_MATCHING_FUNCTION`) |
+| a cast to a time of a text with AM or PM, of the second 60, or of an integer below 0 or beyond the day | a time | an error; null of `TRY_CAST` |
 
 ## What a plan lacks
 
@@ -173,7 +180,7 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | SQL | DataFusion's plan says |
 |---|---|
 | `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
-| `... OR NOT EXISTS (...)` | the [mark join](glossary.md#from-a-plan-to-work) of `NOT IN`. It loses a row if the subquery's condition is null for some inner row and true for none; SQL keeps it. The plan gets a warning |
+| `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate takes an equality in its condition for that of `NOT IN`, and all else for the subquery's condition. So `NOT EXISTS` loses a row, and so does `NOT IN` of a subquery that equates a column with the outer row's, if such an equality is null for some inner row and the condition is true for none; SQL keeps it. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
 | `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so Tidegate cannot know. The answer is that of the call without it, and there is no warning. The list below has such queries: they run "as written" |
 
@@ -199,6 +206,13 @@ Tidegate runs every other function and query of [the list](datafusion-functions.
 | `SELECT NULL` | `CAST(NULL AS BIGINT)`, or another type |
 | `date_part` of a difference of timestamps | a difference of `date_part('epoch', ...)` of each |
 | `digest` with a hash of the BLAKE family | `digest` with `sha256`, or another hash of SHA-2 |
+| `HAVING grouping(x) = 0` with one grouping set | nothing: it is always 0 |
+| `x % y` of floats | `x - y * trunc(x / y)` |
+| `md5`, `sha224`, `sha256`, `sha384`, `sha512` and `digest` of binary values | a hash of a text |
+| `regexp_instr` with more than a text and a pattern | `regexp_instr(substr(x, n), pattern)` for a position `n` |
+| `to_char` with a directive that is not in the list of its refusal, such as `%C`, `%e` and `%P` | a directive that is |
+| arithmetic on timestamps in nanoseconds, and `to_char` of them. DataFusion's literals are such timestamps | `arrow_cast(x, 'Timestamp(Microsecond, None)')` first |
+| `min(x)`, `max(x)` of lists | `first_value(x ORDER BY x)`, `first_value(x ORDER BY x DESC)`, where no list has a null inside |
 | `IGNORE NULLS` of an aggregate | `FILTER (WHERE x IS NOT NULL)` |
 
 `i64?` in a note is an `i64` that may be null."""  # noqa: E501 - a row of a table is one line

@@ -9,6 +9,7 @@ from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from .named_values import let, let_all
+from .rounding import rounded_float
 from .use import Entry, Table, Template, Use, error
 
 OVERFLOW: Final = ("ERROR", "SATURATE", "SILENT")
@@ -126,7 +127,7 @@ def _sign(use: Use) -> str:
 def _power(use: Use) -> str:
     x, y = use.arguments
     if not isinstance(use.result, t.Integer):
-        return use.cast(f"pow({x}, {y})")
+        return rounded_float(f"pow({x}, {y})", use.result)
     return use.cast(let_all(use.arguments, lambda values: _integer_power(values[0], values[1])))
 
 
@@ -202,9 +203,30 @@ def _shift_guards(by: str, type_: t.Integer, emptied: str) -> str:
     return f"WHEN {by} < 0 THEN {error('shift by a negative number')} WHEN {by} >= {type_.bits} THEN {emptied}"
 
 
+def shift_left_wrapped(use: Use) -> str:
+    """A shift to the left by the low bits of a number, as processors do it: 9 of 8 bits are 1."""
+    type_ = _integer(use.result)
+
+    def shifted(x: str, by: str) -> str:
+        size, kept = f"CAST({2**type_.bits} AS HUGEINT)", f"(CAST(1 AS HUGEINT) << ({type_.bits} - {by}))"
+        low = f"((CAST({x} AS HUGEINT) + {size}) % {kept})"
+        return wrapped(f"{low} * (CAST(1 AS HUGEINT) << {by})", type_)
+
+    return let_all((use.arguments[0], _low_bits(use.arguments[1], type_)), lambda v: shifted(*v))
+
+
+def shift_right_wrapped(use: Use) -> str:
+    """A shift to the right by the low bits of a number, as processors do it. It keeps the sign."""
+    return use.cast(f"{use.arguments[0]} >> {_low_bits(use.arguments[1], _integer(use.result))}")
+
+
+def _low_bits(by: str, type_: t.Integer) -> str:
+    return f"CAST({by} & CAST({type_.bits - 1} AS {sql_type(type_)}) AS {sql_type(type_)})"
+
+
 def _math(function: str) -> Template:
     """A function that DuckDB computes in double precision, with NaN outside of its domain."""
-    return lambda use: use.cast(f"{function}({', '.join(use.arguments)})")
+    return lambda use: rounded_float(f"{function}({', '.join(use.arguments)})", use.result)
 
 
 def _bounded(function: str, outside: str) -> Template:

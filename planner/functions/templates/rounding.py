@@ -1,10 +1,12 @@
-"""Rounding to whole numbers, and to decimal places in every direction there is."""
+"""Rounding to whole numbers, to decimal places in every direction there is, and to floats of 32 bits."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from ...ir import types as t
+from ...ir.arrow_types import sql_type
+from ...ir.types import Type
 from .decimals import decimal, scaled, unscaled
 from .named_values import let, let_all
 from .use import Entry, Table, Template, Use
@@ -21,6 +23,9 @@ _MODES: Final = (
     "TIE_TOWARDS_ZERO",
     "TIE_TO_ODD",
 )
+_LONG: Final = (t.Integer(bits=64), t.Integer(bits=64, nullable=False))
+_INFINITE: Final = "CAST('3.4028235677973366e38' AS DOUBLE)"
+"""The least double whose nearest float of 32 bits is infinite."""
 _UP: Final[dict[str, str]] = {
     "TRUNCATE": "false",
     "CEILING": "{r} > 0",
@@ -48,10 +53,12 @@ def _multiple(n: str, f: str, mode: str) -> str:
 
 def _power_of_ten(exponent: str) -> str:
     """10**exponent as a HUGEINT, at most 10**38. A negative exponent has no power and never gets here."""
-    return let(
-        exponent,
-        lambda e: f"CAST(CAST('1' || repeat('0', CASE WHEN {e} > 38 THEN 38 ELSE {e} END) AS VARCHAR) AS HUGEINT)",
-    )
+
+    def power(e: str) -> str:
+        zeros = f"repeat('0', CAST(CASE WHEN {e} > 38 THEN 38 ELSE {e} END AS BIGINT))"
+        return f"CAST(CAST('1' || {zeros} AS VARCHAR) AS HUGEINT)"
+
+    return let(exponent, power)
 
 
 def _round(use: Use) -> str:
@@ -63,7 +70,7 @@ def _rounded(x: str, digits: str, use: Use) -> str:
     match use.result:
         case t.Integer():
             wide = f"CAST({x} AS HUGEINT)"
-            whole = _multiple(wide, _power_of_ten(f"-CAST({digits} AS BIGINT)"), mode)
+            whole = _multiple(wide, _power_of_ten(f"-{_places(digits, use)}"), mode)
             return use.cast(f"CASE WHEN {digits} >= 0 THEN {wide} ELSE {whole} END")
         case t.Decimal():
             return rounded_decimal(x, digits, use, mode)
@@ -71,12 +78,20 @@ def _rounded(x: str, digits: str, use: Use) -> str:
             return use.cast(_round_float(x, digits, mode))
 
 
+def _places(digits: str, use: Use) -> str:
+    """The number of places, of a type that has its negation."""
+    return f"CAST({digits} AS {'HUGEINT' if use.type(1) in _LONG else 'BIGINT'})"
+
+
 def rounded_decimal(x: str, digits: str, use: Use, mode: str) -> str:
     """A use's decimal `x`, exactly rounded to so many places in a direction, as the use's result."""
     argument, result = decimal(use.type(0)), decimal(use.result)
-    drop = f"({argument.scale} - CAST({digits} AS BIGINT))"
+    drop = f"({argument.scale} - {_places(digits, use)})"
     exact = unscaled(x, argument)
     whole = _multiple(exact, _power_of_ten(drop), mode)
+    known = use.constant(1)
+    if isinstance(known, int) and known <= result.scale < argument.scale:  # the greatest value may get a digit
+        return scaled(f"({whole} // {10 ** (argument.scale - result.scale)})", result.scale, result)
     return scaled(f"CASE WHEN {drop} <= 0 THEN {exact} ELSE {whole} END", argument.scale, result)
 
 
@@ -104,6 +119,20 @@ def _round_float(x: str, digits: str, mode: str) -> str:
             keep = "= 0" if mode == "TIE_TO_EVEN" else "<> 0"
             tie = f"CASE WHEN trunc{y} % 2 {keep} THEN trunc{y} ELSE trunc{y} + sign({x}) END"
             return f"CASE WHEN abs({y} - trunc{y}) = 0.5 THEN {tie} ELSE round({y}, 0) END / {factor}"
+
+
+def rounded_float(sql: str, result: Type) -> str:
+    """A double as the result's type. One that is too large for 32 bits is infinite; DuckDB's own cast fails."""
+    if not isinstance(result, t.Float) or result.bits != 32:
+        return f"CAST({sql} AS {sql_type(result)})"
+
+    def narrowed(x: str) -> str:
+        high, low = (f"CAST('{sign}inf' AS FLOAT)" for sign in ("", "-"))
+        within = f"CAST({x} AS FLOAT)"
+        beyond = f"WHEN {x} >= {_INFINITE} THEN {high} WHEN {x} <= -{_INFINITE} THEN {low}"
+        return f"CASE WHEN isnan({x}) THEN {within} {beyond} ELSE {within} END"
+
+    return let(sql, narrowed)
 
 
 def _whole(function: str) -> Template:

@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import itertools
+import math
 
 import duckdb
 import pytest
@@ -244,3 +245,21 @@ def test_a_difference_with_nanoseconds_is_an_error():
     assert answer("subtract", *fine[:2]) == dt.timedelta(microseconds=2)
     with pytest.raises(duckdb.Error, match="has nanoseconds"):
         answer("subtract", *fine[1:])
+
+
+@pytest.mark.parametrize(("name", "value"), [("degrees", 3e38), ("exp", 200.0), ("sinh", -200.0), ("cosh", 200.0)])
+def test_a_function_of_short_floats_is_infinite_where_32_bits_are_too_few(name, value):
+    argument = ir.Literal(value=value, type=t.Float(bits=32, nullable=False))
+    sql = render(bind_scalar(name, None, [argument]), NoColumns())
+    assert CONNECTION.execute(f"SELECT {sql}").fetchall() == [(math.copysign(math.inf, value),)]
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_shifts_of_unsigned_integers_wrap_their_number_of_places(value, shift):
+    wide = t.Integer(bits=64, signed=False, nullable=False)
+    urn = "extension:io.tidegate:functions_numbers"
+    arguments = [ir.Literal(value=number, type=wide) for number in (value, shift)]
+    calls = (bind_scalar(f"shift_{side}_wrapped", urn, arguments) for side in ("left", "right"))
+    sql = ", ".join(render(call, NoColumns()) for call in calls)
+    by = shift % 64
+    assert CONNECTION.execute(f"SELECT {sql}").fetchall() == [((value << by) % 2**64, value >> by)]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from ....ir import types as t
+from ..arithmetic import shift_left_wrapped, shift_right_wrapped
 from ..decimals import decimal, quotient_cut, unscaled
 from ..named_values import let, let_all
-from ..rounding import rounded_decimal
+from ..rounding import rounded_decimal, rounded_float
 from ..use import Entry, Table, Template, Use
 
 
 def _call(function: str) -> Template:
-    return lambda use: use.cast(f"{function}({', '.join(use.arguments)})")
+    return lambda use: rounded_float(f"{function}({', '.join(use.arguments)})", use.result)
 
 
 def _trunc(use: Use) -> str:
@@ -37,18 +38,8 @@ def _divide_cut(use: Use) -> str:
     return quotient_cut(unscaled(use.arguments[0], x), unscaled(use.arguments[1], y), shift, result)
 
 
-_INFINITE: Final = "CAST('3.4028235677973366e38' AS DOUBLE)"
-"""The least double whose nearest float of 32 bits is infinite."""
-
-
 def _single(use: Use) -> str:
-    def narrowed(x: str) -> str:
-        high, low = (f"CAST('{sign}inf' AS FLOAT)" for sign in ("", "-"))
-        within = f"CAST({x} AS FLOAT)"
-        beyond = f"WHEN {x} >= {_INFINITE} THEN {high} WHEN {x} <= -{_INFINITE} THEN {low}"
-        return f"CASE WHEN isnan({x}) THEN {within} {beyond} ELSE {within} END"
-
-    return let(use.arguments[0], narrowed)
+    return rounded_float(use.arguments[0], use.result)
 
 
 _FLOAT_FIXED: Final = ("1e13", "1e16")
@@ -86,6 +77,8 @@ TABLE: Final[Table] = {
     ("numbers", "cot"): Entry(_call("cot")),
     ("numbers", "divide_cut"): Entry(_divide_cut),
     ("numbers", "float_text"): Entry(_float_text),
+    ("numbers", "shift_left_wrapped"): Entry(shift_left_wrapped),
+    ("numbers", "shift_right_wrapped"): Entry(shift_right_wrapped),
     ("numbers", "single"): Entry(_single),
     ("numbers", "gcd"): Entry(_call("gcd")),
     ("numbers", "lcm"): Entry(_call("lcm")),

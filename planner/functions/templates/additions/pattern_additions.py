@@ -101,8 +101,19 @@ def _replace(use: Use) -> str:
 def _count(use: Use) -> str:
     x, _, *rest = use.arguments
     if rest and use.constant(2) != 1:
-        before = error("regexp_count from a position below 1")
-        x = f"substring({x}, {let(rest[0], lambda s: f'CASE WHEN {s} < 1 THEN {before} ELSE {s} END')})"
+        return let_all((x, rest[0]), lambda v: _count_from(use, *v))
+    return _count_in(use, x)
+
+
+def _count_from(use: Use, x: str, start: str) -> str:
+    """The matches from a position. An empty match behind the text's last character counts, none behind that does."""
+    before = error("regexp_count from a position below 1")
+    behind = f"CASE WHEN {x} IS NOT NULL AND {use.arguments[1]} IS NOT NULL THEN 0 END"
+    count = _count_in(use, f"substring({x}, {start})")
+    return f"CASE WHEN {start} < 1 THEN {before} WHEN {start} - 1 > length({x}) THEN {behind} ELSE {count} END"
+
+
+def _count_in(use: Use, x: str) -> str:
     read = _read(use)
     if read is not None and read.may_be_empty and read.has_places:
         use.refuse("a pattern with ^, $ or edges of words must not match an empty text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from .....operators.core import quoting
@@ -48,7 +49,25 @@ def _timestamp(x: str) -> str:
     return f"{_matching(x, 'timestamp')} WHEN {zoned} THEN coalesce({utc}, {_QUOTED.format(x=x)})"
 
 
-_OTHERS: Final = {"boolean": _boolean, "date": _date, "timestamp": _timestamp}
+def _time(precision: int) -> Callable[[str], str]:
+    """A text that is an integer is a number of the least units of a time with so many places."""
+    units, day = f"CAST({{x}} AS BIGINT) * {10 ** (9 - precision)}", 86_400 * 10**precision
+    seconds = f"(TIME '00:00:00' + to_seconds({units} // 1000000000))"
+    clock = f"{seconds} || '.' || lpad(CAST({units} % 1000000000 AS VARCHAR), 9, '0')"
+
+    def branches(x: str) -> str:
+        is_number = f"regexp_full_match({x}, '[+]?[0-9]{{1,18}}')"
+        within = f"CASE WHEN {is_number} THEN CAST({x} AS BIGINT) < {day} ELSE false END"
+        return f"{_matching(x, 'time')} WHEN {within} THEN {clock.format(x=x)}"
+
+    return branches
+
+
+_OTHERS: Final = {f"time_{precision}": _time(precision) for precision in range(10)} | {
+    "boolean": _boolean,
+    "date": _date,
+    "timestamp": _timestamp,
+}
 
 
 def _readable(use: Use) -> str:

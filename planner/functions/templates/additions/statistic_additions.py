@@ -14,15 +14,23 @@ def _plain(function: str) -> Template:
     return lambda use: use.cast(use.call(function, *use.arguments))
 
 
-def _defined(function: str) -> Template:
-    """An aggregate of doubles whose NaN, from a division by zero, is null."""
-    return lambda use: f"nullif({use.call(function, *use.arguments)}, CAST('nan' AS DOUBLE))"
+def _correlation(use: Use) -> str:
+    """The correlation; null where it is a division by zero."""
+    return f"nullif({use.call('corr', *use.arguments)}, CAST('nan' AS DOUBLE))"
 
 
-def _determination(use: Use) -> str:
-    """The square of the correlation, null where one of the two values is always the same."""
-    squares = use.call("regr_syy", *use.arguments)
-    return f"CASE WHEN {squares} = 0 THEN NULL ELSE {_defined('regr_r2')(use)} END"
+def _regression(name: str, *constant: str) -> Template:
+    """A measure of a regression line: null for fewer than two pairs, and where one of these sums of squares is 0. With
+    an infinity or NaN among the values it is not a number.
+    """
+
+    def template(use: Use) -> str:
+        tests = [f"{use.call('regr_count', *use.arguments)} < 2"]
+        tests += [f"{use.call(squares, *use.arguments)} = 0" for squares in constant]
+        value = f"coalesce({use.call(name, *use.arguments)}, CAST('nan' AS DOUBLE))"
+        return f"CASE WHEN {' OR '.join(tests)} THEN NULL ELSE {value} END"
+
+    return template
 
 
 def _product_of_deviations(function: str) -> Template:
@@ -70,7 +78,7 @@ TABLE: Final[Table] = {
     **{("statistics", f"bit_{name}"): Entry(_plain(f"bit_{name}")) for name in ("and", "or", "xor")},
     ("statistics", "avg_cut"): Entry(_average_cut),
     ("statistics", "median_decimal"): Entry(_median_decimal),
-    ("statistics", "corr_or_null"): Entry(_defined("corr")),
+    ("statistics", "corr_or_null"): Entry(_correlation),
     **{("statistics", name): Entry(_product_of_deviations(name)) for name in ("covar_pop", "covar_samp", "regr_sxy")},
     ("statistics", "first_value"): Entry(lambda use: use.call("first", *use.arguments)),
     ("statistics", "last_value"): Entry(lambda use: use.call("last", *use.arguments)),
@@ -80,6 +88,6 @@ TABLE: Final[Table] = {
         ("statistics", f"regr_{name}"): Entry(_plain(f"regr_{name}"))
         for name in ("avgx", "avgy", "count", "sxx", "syy")
     },
-    **{("statistics", f"regr_{name}"): Entry(_defined(f"regr_{name}")) for name in ("intercept", "slope")},
-    ("statistics", "regr_r2"): Entry(_determination),
+    **{("statistics", name): Entry(_regression(name, "regr_sxx")) for name in ("regr_intercept", "regr_slope")},
+    ("statistics", "regr_r2"): Entry(_regression("regr_r2", "regr_sxx", "regr_syy")),
 }

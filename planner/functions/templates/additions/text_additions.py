@@ -12,6 +12,8 @@ from ..strings import bounded_like
 from ..use import Entry, Table, Template, Use, error
 from .list_additions import joined
 
+_LONGEST: Final = 2**31 - 1
+"""More characters than a text has. DuckDB's functions fail for far larger numbers of them."""
 _HASHES: Final = {
     "md5": "from_hex(md5({x}))",
     "sha224": f"{SHA2}('sha224', encode({{x}}))",
@@ -163,8 +165,8 @@ def _overlay(use: Use) -> str:
     x, new, start, *length = use.arguments
 
     def overlaid(v: list[str]) -> str:
-        text, new_text, first = v[:3]
-        count = v[3] if len(v) > 3 else f"length({new_text})"
+        text, new_text, first = v[0], v[1], f"least({v[2]}, {_LONGEST})"
+        count = f"({_clamped(v[3])})" if len(v) > 3 else f"length({new_text})"
         return (
             f"CASE WHEN {' OR '.join(f'{name} IS NULL' for name in v)} THEN NULL"
             f" WHEN {first} < 1 THEN {error('overlay from a position below 1')}"
@@ -173,6 +175,30 @@ def _overlay(use: Use) -> str:
         )
 
     return let_all((x, new, start, *length), lambda v: overlaid(list(v)))
+
+
+def _clamped(count: str) -> str:
+    return (
+        f"CASE WHEN {count} > {_LONGEST} THEN {_LONGEST} WHEN {count} < -{_LONGEST} THEN -{_LONGEST} ELSE {count} END"
+    )
+
+
+def _end(function: str) -> Template:
+    return lambda use: let_all(use.arguments, lambda v: f"{function}({v[0]}, {_clamped(v[1])})")
+
+
+def _window(use: Use) -> str:
+    """The characters of a window that begins before, in or behind the text."""
+
+    def seen(x: str, start: str, *count: str) -> str:
+        first = f"CASE WHEN {start} < 1 THEN 1 ELSE {_clamped(start)} END"
+        if not count:
+            return f"substring({x}, {first})"
+        end = f"(CAST({start} AS HUGEINT) + {count[0]})"
+        length = f"CASE WHEN {end} <= 1 OR {count[0]} <= 0 THEN 0 WHEN {start} < 1 THEN {end} - 1 ELSE {count[0]} END"
+        return f"substring({x}, {first}, CAST({_clamped(f'({length})')} AS BIGINT))"
+
+    return let_all(use.arguments, lambda v: seen(*v))
 
 
 def _split_part(use: Use) -> str:
@@ -247,6 +273,9 @@ TABLE: Final[Table] = {
     ("text", "lower_full"): Entry(_lower_full),
     ("text", "md5"): Entry(_call("md5")),
     ("text", "overlay"): Entry(_overlay),
+    ("text", "left_long"): Entry(_end("left")),
+    ("text", "right_long"): Entry(_end("right")),
+    ("text", "substring_long"): Entry(_window),
     **{("text", name): Entry(_hash(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
     ("text", "split_part"): Entry(_split_part),
     ("text", "substr_index"): Entry(_before_separators),
