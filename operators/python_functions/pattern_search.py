@@ -152,7 +152,7 @@ class Search:
         part decides about `^` and `\\b`, its last one about `$`.
         """
         position = begin
-        sought = f"((?s:.*?))({self._pattern})"
+        sought = f"((?s:.*?))({self.cost.ended})"
         if begin:
             position -= 1
             sought = rf"(?:\A(?s:.))|{sought}" if every else rf"\A(?s:.){sought}"

@@ -59,7 +59,8 @@ class PatternCost:
     """The steps for each byte of a text in one search, and the instructions of the compiled pattern. A repeated search
     reads up to `overrun` characters in vain for each character of a match, with `again` steps for each. A match has at
     most `most` characters. `stretch` matches the characters that a match may have, and the one behind them. With
-    `in_bytes` a match may begin or end inside of a character beyond ASCII.
+    `in_bytes` a match may begin or end inside of a character beyond ASCII. Behind `ended`, which is the pattern, more
+    signs may follow.
     """
 
     steps: int
@@ -70,6 +71,7 @@ class PatternCost:
     groups: int
     stretch: str
     in_bytes: bool
+    ended: str
 
     @property
     def compiled(self) -> int:
@@ -214,6 +216,8 @@ class _Reader:
         self._flags: set[str] = set()
         """The flags that are on anywhere."""
         self._in_bytes = False
+        self._end = ""
+        """The sign that ends quoted characters where the pattern does not."""
 
     def read(self, pattern: str) -> PatternCost:
         for token in _TOKEN.finditer(pattern):
@@ -221,8 +225,6 @@ class _Reader:
         while len(self._levels) > 1:
             self._close()
         whole = self._levels[0].closed()
-        dot = "." if "s" in self._flags else r"[^\n]"
-        consumed = "|".join(dot if item == "." else item for item in self._consumed) or r"[^\x00-\x{10FFFF}]"
         steps = max(whole.steps, 1) * (1 + self._groups // _GROUPS)
         return PatternCost(
             steps=steps,
@@ -231,9 +233,18 @@ class _Reader:
             again=1 if whole.characters <= _FEW else steps,
             most=whole.most,
             groups=self._groups,
-            stretch=f"(?s{'i' if 'i' in self._flags else ''}:{consumed})*(?s:.)?",
+            stretch=f"(?:{self._characters()})*(?s:.)?",
             in_bytes=self._in_bytes,
+            ended=pattern + self._end,
         )
+
+    def _characters(self) -> str:
+        """A pattern of the characters that a match may have. A flag may be on in a part of the pattern only."""
+        dot = "." if "s" in self._flags else r"[^\n]"
+        consumed = "|".join(dot if item == "." else item for item in self._consumed)
+        if not consumed:
+            return r"[^\x00-\x{10FFFF}]"
+        return f"(?s:{consumed})|(?is:{consumed})" if "i" in self._flags else f"(?s:{consumed})"
 
     def _take(self, token: re.Match[str]) -> None:
         level = self._levels[-1]
@@ -262,6 +273,7 @@ class _Reader:
         """A sign that stands for a character, or for several."""
         match kind:
             case "quoted":
+                self._end = "" if sign.endswith(r"\E") else r"\E"
                 for character in sign[2:].removesuffix(r"\E"):
                     self._character(re.escape(character), character)
             case "byte":

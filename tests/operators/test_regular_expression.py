@@ -40,7 +40,10 @@ LIMITS: Final = (
 """From one match at a time up to a few characters at once: texts of a few characters take all ways."""
 
 ATOMS: Final = st.sampled_from(
-    [*"abé.^$", "", r"\n", "[ab]", "[^a]", r"\w", r"\s", r"\b", r"\B", r"\A", r"\z", r"\pL", "a*", "b?", "é+", "x{2}"]
+    [
+        *(*"abé.^$", "", r"\n", "[ab]", "[^a]", "[^b]", r"\w", r"\s", r"\b", r"\B", r"\A", r"\z", r"\pL"),
+        *("a*", "b?", "é+", "x{2}", "(?i)b", "(?i:a)", "(?-i)", r"\Qa.\E", r"\Qb"),
+    ]
 )
 PATTERNS: Final = st.builds(
     "{}{}".format,
@@ -140,6 +143,21 @@ def test_errors_are_those_of_duckdb(ask: Ask, limits: Limits) -> None:
         answers("replace_all", [("ab", "a")], ask, argument=r"\2", limits=limits)
     with pytest.raises((duckdb.Error, ValueError), match=r"Pattern has 1 groups\. Cannot access group 2"):
         answers("all", [("ab", "(a)")], ask, argument="2", limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        pytest.param("aKKz Akz AKz", "(?i:a)[^k]*z", id="a flag that is on in a part"),
+        pytest.param("aKKz Akz AKz", "(?i)a(?-i)[^k]*z", id="a flag that is taken back"),
+        pytest.param("ab+ aab+ b", r"a*\Qb+", id="quoted characters up to the end"),
+    ],
+)
+@pytest.mark.parametrize("limits", LIMITS)
+def test_signs_that_change_the_reading_of_others_are_read_as_duckdb_does(
+    ask: Ask, text: str, pattern: str, limits: Limits
+) -> None:
+    assert answers("all", [(text, pattern)], ask, limits=limits) == native("all", [(text, pattern)])
 
 
 class StoppedError(Exception):
