@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.errors import ExecutionError, TidegateError
-from ..python_functions import GIVEN, PYTHON_FUNCTIONS, PythonFunction
+from ..python_functions import GIVEN, PYTHON_FUNCTIONS, ROW_STEPS, SHARED_STEPS, PythonFunction
 from . import failures
 from .choose_engine import default_engine
 from .duckdb_calls import BATCH_ROWS, Connection
@@ -41,7 +41,7 @@ _MOST_PREPARED: Final = 64
 
 _NUMBERS: Final = itertools.count()
 _NAMES: Final = "|".join((WIDE_ROWS, WIDE_OUTPUT, *(function.name for function in PYTHON_FUNCTIONS)))
-_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}")
+_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}|{re.escape(SHARED_STEPS)}")
 
 
 class MadeBytes:
@@ -90,7 +90,8 @@ class MadeBytes:
         if not self._names:
             return sql
         names = {f"{name}(": f"{self._named(name)}(" for name in self._names} | {
-            WIDE_FROM: f"{self._most // BATCH_ROWS}e0"
+            WIDE_FROM: f"{self._most // BATCH_ROWS}e0",
+            SHARED_STEPS: f"{ROW_STEPS // max(_count_of(sql, SHARED_STEPS), 1)}e0",
         }
         return _TOKENS.sub(lambda match: names.get(match.group(), match.group()), sql)
 
@@ -153,8 +154,11 @@ class MadeBytes:
 
 
 def _uses(sql: str, function: str) -> int:
-    call = f"{function}("
-    return sum(match.group() == call for match in _TOKENS.finditer(sql)) if call in sql else 0
+    return _count_of(sql, f"{function}(")
+
+
+def _count_of(sql: str, token: str) -> int:
+    return sum(match.group() == token for match in _TOKENS.finditer(sql)) if token in sql else 0
 
 
 def _too_many(plan_path: str, row: float, size: float, most: int) -> ExecutionError:

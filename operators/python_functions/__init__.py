@@ -11,6 +11,7 @@ from .like import LIKE, LIKE_STEPS, like
 from .look_around import LOOK_AROUND, look_around
 from .pattern_search import GIVEN
 from .python_function import PythonFunction
+from .re2_cost import ROW_STEPS, SHARED_STEPS
 from .regular_expression import REGULAR_EXPRESSION, regular_expression
 from .sha2 import SHA2, sha2
 
@@ -23,7 +24,9 @@ __all__ = [
     "LOOK_AROUND",
     "PYTHON_FUNCTIONS",
     "REGULAR_EXPRESSION",
+    "ROW_STEPS",
     "SHA2",
+    "SHARED_STEPS",
     "PythonFunction",
 ]
 

@@ -16,8 +16,14 @@ from typing import Final
 STEPS_AT_ONCE: Final = 100_000_000
 """The steps that are taken together without a look at an interruption: 0.2 s. A step takes about 2 ns at most."""
 
-ROW_STEPS: Final = 1_000_000
-"""The most steps for a row where DuckDB computes it among 2,048 rows, which nothing can interrupt."""
+ROW_STEPS: Final = 200_000
+"""The most steps for a row where DuckDB computes it among 2,048 rows, which nothing can interrupt: 1 s for all rows. It
+is 4 s where each byte is in a new state of the pattern, which DuckDB's RE2 then makes. All calls of a statement share
+the steps.
+"""
+
+SHARED_STEPS: Final = "shared_steps()"
+"""The steps of a call for a row, in SQL."""
 
 SEARCH_STEPS: Final = 2_500_000_000
 """The most steps of one search, which nothing can interrupt: 5 s."""
@@ -49,6 +55,12 @@ _PROPERTY: Final = 20
 _PROPERTY_SIZE: Final = 1_000
 _FEW: Final = 12
 """RE2 knows all states of a pattern of so few characters after a while, and then takes one step for a byte."""
+_FEW_SIZE: Final = 150
+_FEW_STEPS: Final = 4
+"""The steps at a byte where it knows them and is asked for no groups: it may read a text forward and backward."""
+
+_MATCH: Final = 10
+"""The steps for a match of a repeated search, beside those at its bytes. Where all characters match, they are 50."""
 
 _GROUPS: Final = 16
 """So many groups make a step twice as long: RE2 copies their places."""
@@ -72,6 +84,10 @@ class PatternCost:
     stretch: str
     in_bytes: bool
     ended: str
+    row_steps: int
+    """As `steps`, after many rows."""
+    match_steps: float
+    """The most steps for the matches of a repeated search, for each byte."""
 
     @property
     def compiled(self) -> int:
@@ -225,17 +241,21 @@ class _Reader:
         while len(self._levels) > 1:
             self._close()
         whole = self._levels[0].closed()
-        steps = max(whole.steps, 1) * (1 + self._groups // _GROUPS)
+        steps = max(whole.steps, 1) * (_GROUPS + self._groups) // _GROUPS
+        is_few = whole.characters <= _FEW
+        is_known = is_few and whole.size <= _FEW_SIZE and not self._groups
         return PatternCost(
             steps=steps,
             size=whole.size,
             overrun=whole.overrun / max(whole.least, 1),
-            again=1 if whole.characters <= _FEW else steps,
+            again=1 if is_few else steps,
             most=whole.most,
             groups=self._groups,
             stretch=f"(?:{self._characters()})*(?s:.)?",
             in_bytes=self._in_bytes,
             ended=pattern + self._end,
+            row_steps=min(steps, _FEW_STEPS) if is_known else steps,
+            match_steps=_MATCH / max(whole.least, 1),
         )
 
     def _characters(self) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
-from ....operators.python_functions import REGULAR_EXPRESSION
-from ....operators.python_functions.re2_cost import ROW_STEPS, cost_of
+from ....operators.python_functions import REGULAR_EXPRESSION, SHARED_STEPS
+from ....operators.python_functions.re2_cost import cost_of
 from .named_values import let_all
 
 _SHORT_PATTERN: Final = 200
@@ -21,6 +22,9 @@ _LONG_SIGNS: Final = ("{", r"\p", r"\P")
 
 _BYTE_STEPS: Final = 8
 """The steps that a byte of another pattern takes at a byte of the text."""
+
+_COMPILED: Final = 500
+"""The steps to compile a byte of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +128,14 @@ def _bounded(
 
 def _takes_many(x: str, pattern: str, known: str | None, *, repeated: bool) -> str:
     """Tests whether a search may take more steps than DuckDB should take among other rows."""
-    if known is not None:
-        return f"strlen({x}) > {cost_of(known).longest(ROW_STEPS, repeated=repeated)}"
     size = f"CAST(strlen({x}) AS DOUBLE)"
-    steps = f"{size} * strlen({pattern})" + (f" * {size}" if repeated else "")
+    if known is not None:
+        cost = cost_of(known)
+        steps = f"{cost.row_steps + repeated * cost.match_steps:e}"
+        if repeated and cost.overrun:
+            vain = size if cost.overrun == inf else f"least({size}, {cost.overrun:e})"
+            steps = f"({steps} + {vain} * {cost.again:e})"
+        return f"{size} * {steps} > {SHARED_STEPS}"
+    steps = f"strlen({pattern}) * ({_COMPILED} + {size} * {_BYTE_STEPS}" + (f" * {size})" if repeated else ")")
     signs = " OR ".join(f"contains({pattern}, '{sign}')" for sign in _LONG_SIGNS)
-    return f"strlen({pattern}) > {_SHORT_PATTERN} OR {steps} > {ROW_STEPS // _BYTE_STEPS} OR {signs}"
+    return f"strlen({pattern}) > {_SHORT_PATTERN} OR {steps} > {SHARED_STEPS} OR {signs}"

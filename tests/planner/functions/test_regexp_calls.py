@@ -32,10 +32,10 @@ CALLS: Final[dict[str, tuple[Callable[[Pattern], str], str, bool]]] = {
 }
 
 
-def looks(call: str, native: str, text: str, pattern: str = PATTERN) -> int:
-    """The looks for an interruption while a call answers what DuckDB does."""
+def looks(call: str, native: str, text: str, pattern: str = PATTERN, *, others: str = "") -> int:
+    """The looks for an interruption while a call answers what DuckDB does, beside other calls."""
     seen: list[None] = []
-    sql = f"SELECT {call}, {native} FROM t"
+    sql = f"SELECT {call}, {native} FROM (SELECT * FROM t{others})"
     with oracle({"t": pa.table({"x": [text], "p": [pattern]})}) as connection:
         check = lambda: seen.append(None)  # noqa: E731 - a look
         with closing(MadeBytes(sql, connection, memory=1 << 30, threads=1, check=check)) as functions:
@@ -47,11 +47,23 @@ def looks(call: str, native: str, text: str, pattern: str = PATTERN) -> int:
 @pytest.mark.parametrize("name", CALLS)
 def test_the_length_of_a_text_decides_for_a_constant_pattern(name: str) -> None:
     call, native, repeated = CALLS[name]
-    longest = cost_of(PATTERN).longest(ROW_STEPS, repeated=repeated)
+    cost = cost_of(PATTERN)
+    longest = int(ROW_STEPS / (cost.row_steps + repeated * cost.match_steps))
     sql = call(Pattern(quoting.text(PATTERN), PATTERN))
     end = "b" * 50 + "cb"
     assert looks(sql, native, end.rjust(longest)) == 0
     assert looks(sql, native, end.rjust(longest + 1)) > 0
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_all_calls_of_a_statement_share_the_steps_of_a_row(name: str) -> None:
+    call, native, repeated = CALLS[name]
+    cost = cost_of(PATTERN)
+    text = ("b" * 50 + "cb").rjust(int(ROW_STEPS / 2 / (cost.row_steps + repeated * cost.match_steps)))
+    sql = call(Pattern(quoting.text(PATTERN), PATTERN))
+    other = regexp_calls.matches("p", Pattern("'x'", "x"))
+    assert looks(sql, native, text, others=f" WHERE NOT {other}") == 0
+    assert looks(sql, native, text, others=f" WHERE NOT {other} AND {other} IS NOT NULL") > 0
 
 
 @pytest.mark.parametrize("name", CALLS)
