@@ -26,7 +26,9 @@ class Pool(Protocol):
         ...
 
     def begin(self, hold: Callable[[], None], given_up: Callable[[], None]) -> None:
-        """Call `hold` on a thread of the pool when it is the principal's turn, or `given_up` if there is none."""
+        """Call `hold` on a thread of the pool when it is the principal's turn. Call `given_up` if the pool is closed or
+        the system has no thread for it: then the call goes on without a place.
+        """
         ...
 
 
@@ -64,7 +66,7 @@ class CallPlace:
         self._pool.begin(hold, turn.set)
         while not turn.wait(_LOOK_SECONDS) and not self._pool.closed:
             """The place is another call's."""
-        if not has_place.is_set():
+        if not has_place.is_set() and self._pool.closed:
             raise Unavailable("the server is about to end: call again when it is back")
 
     def end(self) -> None:

@@ -134,23 +134,28 @@ class Threads:
         self._run(call, thread)
 
     def _wait_for_thread(self, call: _Call[Any]) -> None:
-        """Put the call in line for a thread of another call, since the system has no other one."""
+        """Put the call in line for a thread of another call, since the system has no other one. Without a thread in the
+        pool nothing stands still: the calls whose places it would keep go on, so that their threads come back.
+        """
         if self._all or (self._away and not call.stands_still):
             call.waits = True
             self._calls.append(call)
-        elif not call.outcome.done():
-            problem = "the system has no thread left for this call: try again, or give the server more processes"
-            call.outcome.set_exception(Exhausted(problem, reason="NO_THREAD"))
+        else:
+            _refuse(call)
+        if not self._all:
+            for waiting in [other for other in self._calls if other.stands_still]:
+                waiting.waits = False
+                self._calls.remove(waiting)
+                _refuse(waiting)
 
     def leave(self, call: _Call[Any]) -> None:
-        """Take the thread of a call out of the pool, with its call."""
+        """Take the thread of a call out of the pool, with its call. It comes back if the pool has no other one then."""
         thread = call.thread
         if thread is None or thread in self._away:
             return
         self._all.remove(thread)
         self._away.add(thread)
         self._release(call)
-        thread.calls.put(None)
         if (following := self._next()) is not None:
             self._start(following)
 
@@ -164,8 +169,11 @@ class Threads:
                 call.outcome.set_exception(error)
         if thread in self._away:
             self._away.remove(thread)
-            if not self._all and (following := self._next()) is not None:
-                self._start(following)
+            if self._all or (following := self._next()) is None:
+                thread.calls.put(None)
+            else:
+                self._all.append(thread)
+                self._run(following, thread)
             return
         self._release(call)
         if (following := self._next()) is not None:
@@ -190,7 +198,7 @@ class Threads:
             call = self._calls.popleft()
             call.waits = False
             call.outcome.cancel()
-        for thread in self._all:
+        for thread in (*self._all, *self._away):
             thread.calls.put(None)
         deadline = time.monotonic() + seconds
         for thread in (*self._all, *self._away):
@@ -247,6 +255,12 @@ class _Call(Generic[R]):
         self.waits = False
         self.stands_still = False
         self.on_end: Callable[[], None] | None = None
+
+
+def _refuse(call: _Call[Any]) -> None:
+    if not call.outcome.done():
+        problem = "the system has no thread left for this call: try again, or give the server more processes"
+        call.outcome.set_exception(Exhausted(problem, reason="NO_THREAD"))
 
 
 def _new_call(function: Callable[[], R]) -> _Call[R]:

@@ -347,3 +347,30 @@ def test_a_call_that_waits_elsewhere_is_refused_when_it_comes_back_to_closed_thr
             await asked
 
     run(check)
+
+
+@pytest.mark.parametrize("most", [2, 3, 5])
+def test_calls_that_wait_elsewhere_come_back_where_the_system_has_no_more_threads(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[threading.Thread] = []
+
+    def has_started(thread: threading.Thread) -> bool:
+        if sum(other.is_alive() for other in started) == most:
+            return False
+        started.append(thread)
+        thread.start()
+        return True
+
+    def call() -> None:
+        for _ in range(2):
+            with elsewhere():
+                time.sleep(0.001)
+
+    async def check() -> None:
+        with threads(2, gives_places=True) as call_threads:
+            await asyncio.gather(*(call_threads.call(call) for _ in range(50)))
+            assert await call_threads.call(name)
+
+    monkeypatch.setattr("tidegate.server.calls.call_threads.has_started", has_started)
+    run(check)
