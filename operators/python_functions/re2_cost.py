@@ -264,7 +264,8 @@ class _Reader:
         consumed = "|".join(dot if item == "." else item for item in self._consumed)
         if not consumed:
             return r"[^\x00-\x{10FFFF}]"
-        return f"(?s:{consumed})|(?is:{consumed})" if "i" in self._flags else f"(?s:{consumed})"
+        # RE2 does not add the other case of a character that is there already.
+        return f"(?is:{consumed})|(?s:{consumed})" if "i" in self._flags else f"(?s:{consumed})"
 
     def _take(self, token: re.Match[str]) -> None:
         level = self._levels[-1]

@@ -150,6 +150,7 @@ def test_errors_are_those_of_duckdb(ask: Ask, limits: Limits) -> None:
     [
         pytest.param("aKKz Akz AKz", "(?i:a)[^k]*z", id="a flag that is on in a part"),
         pytest.param("aKKz Akz AKz", "(?i)a(?-i)[^k]*z", id="a flag that is taken back"),
+        pytest.param("Aab aA", "(?i)a*", id="a flag that is on everywhere"),
         pytest.param("ab+ aab+ b", r"a*\Qb+", id="quoted characters up to the end"),
     ],
 )
