@@ -7,7 +7,7 @@ import functools
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, aclosing
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
@@ -256,6 +256,19 @@ async def abort(context: Context, error: TidegateError) -> NoReturn:
         await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
     except grpc.aio.InternalError:
         client_vanished(_call.get(), _task.get())
+        raise HungUp from None
+
+
+@asynccontextmanager
+async def refusing(context: Context) -> AsyncIterator[None]:
+    """A context for calls of gRPC's standard services, which anybody may make: their clients get its refusals. Nothing
+    is said of a client that has left.
+    """
+    try:
+        yield
+    except TidegateError as error:
+        await abort(context, error)
+    except grpc.aio.InternalError:
         raise HungUp from None
 
 

@@ -16,8 +16,8 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 
-from ...proto.errors import Exhausted, InvalidRequest, NotFound, TidegateError
-from ..calls.answering import Context, abort
+from ...proto.errors import Exhausted, InvalidRequest, NotFound
+from ..calls.answering import Context, refusing
 from ..calls.request_reading import unreadable
 
 NAME: Final = health.SERVICE_NAME
@@ -62,17 +62,15 @@ class Health:
         )
 
     async def _check(self, requests: AsyncIterator[bytes], context: Context) -> None:
-        try:
+        async with refusing(context):
             with self._counted(context):
                 service = await self._service(requests)
                 if service not in self._statuses:
                     raise NotFound(f"there is no service {service!r} on this server", reason="UNKNOWN_SERVICE")
                 await context.write(_answer(self._statuses[service]))
-        except TidegateError as error:
-            await abort(context, error)
 
     async def _watch(self, requests: AsyncIterator[bytes], context: Context) -> None:
-        try:
+        async with refusing(context):
             with self._counted(context):
                 service = await self._service(requests)
                 said: int | None = None
@@ -83,8 +81,6 @@ class Health:
                         said = status
                         await context.write(_answer(status))
                     await changed.wait()
-        except TidegateError as error:
-            await abort(context, error)
 
     @contextmanager
     def _counted(self, context: Context) -> Iterator[None]:

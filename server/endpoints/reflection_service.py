@@ -9,8 +9,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from ...proto.errors import TidegateError
-from ..calls.answering import Context, abort
+from ..calls.answering import Context, refusing
 from ..calls.request_reading import check_size, unreadable
 
 NAME: Final = reflection.SERVICE_NAME
@@ -26,11 +25,9 @@ def reflection_handler(*services: str) -> grpc.GenericRpcHandler[Any, Any]:
     shown = reflection.aio.ReflectionServicer(services)  # type: ignore[attr-defined]  # it is not in `__all__` alone
 
     async def answer(requests: AsyncIterator[bytes], context: Context) -> None:
-        try:
+        async with refusing(context):
             async for answer in shown.ServerReflectionInfo(_messages(requests), context):
                 await context.write(answer.SerializeToString())
-        except TidegateError as error:
-            await abort(context, error)
 
     return grpc.method_handlers_generic_handler(NAME, {_METHOD: grpc.stream_stream_rpc_method_handler(answer)})
 
