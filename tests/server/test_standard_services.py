@@ -29,7 +29,7 @@ class Left:
 
 
 class Details:
-    """What a handler asks of a call before it answers."""
+    """The parts of a call that a handler looks at before it answers."""
 
     invocation_metadata = ()
 
