@@ -75,6 +75,9 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        # A local executor that has lost shuffled rows fails to register again at each heartbeat. Spark would end its
+        # JVM ten minutes behind the test of it.
+        "spark.executor.heartbeat.maxFailures": "1000000",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
