@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from .replacements import rewritten
+
 LOOK_AROUND: Final = "look_around"
 """The function in SQL: `look_around(how, text, pattern, argument)` gives a list of texts. `how` is `all`, `split` or
 `replace`, a colon, and flags. The argument is the number of a group for `all`, the new text for `replace`.
@@ -43,7 +45,6 @@ _AMBIGUOUS: Final = re.compile(r"\[|--|&&|~~|\|\|")
 """Signs inside a class that `re` may read in another way in a later release."""
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL}
-_REFERENCE: Final = re.compile(r"\\([0-9\\])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +228,7 @@ def _between(text: str, matches: Iterable[re.Match[str]]) -> Iterator[str]:
 
 
 def _replaced(text: str, match: re.Match[str] | None, new: str) -> str:
-    """The text with the match replaced. In `new` a backslash and a digit stand for a group."""
+    """The text with the match replaced."""
     if match is None:
         return text
-
-    def part(reference: re.Match[str]) -> str:
-        return "\\" if reference[1] == "\\" else match.group(int(reference[1])) or ""
-
-    return text[: match.start()] + _REFERENCE.sub(part, new) + text[match.end() :]
+    return text[: match.start()] + rewritten(new, match.group) + text[match.end() :]

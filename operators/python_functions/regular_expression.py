@@ -4,7 +4,6 @@ that DuckDB computes at once. So DuckDB gets such rows here in parts that take s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from ..core import quoting
 from .pattern_search import GIVEN, LISTED, SCHEMA, Ask, Limits, Match, Search, Steps, refuse_long
 from .re2_cost import cost_of
+from .replacements import groups_in, rewritten
 
 REGULAR_EXPRESSION: Final = "regular_expression"
 """The function in SQL: `regular_expression(how, text, pattern, argument)` gives a list of texts. `how` is a key of
@@ -33,7 +33,6 @@ _WHOLE: Final = {
     "replace_all": "[regexp_replace(text, {pattern}, argument, 'g')]",
 }
 _REPEATED: Final = frozenset({"all", "split", "replace_all"})
-_REFERENCE: Final = re.compile(r"\\(.)", re.DOTALL)
 _TEXTS: Final = pa.list_(pa.string())
 _LIMITS: Final = Limits()
 _ALONE: Final = 10
@@ -79,11 +78,10 @@ class _Work:
     def lists(self) -> Iterator[Sequence[pa.Array]]:
         """The lists of all rows, in order."""
         distinct = pc.unique(self.rows["pattern"]).to_pylist()
-        one = quoting.text(distinct[0]) if len(distinct) == 1 else None
         steps = self._steps(self.rows, distinct)
-        if one is None:
+        if len(distinct) > 1:
             steps += np.array([cost_of(pattern).compiled for pattern in self.rows["pattern"].to_pylist()])
-        sql = f"SELECT {self._whole(one or 'pattern')} FROM {GIVEN}"
+        sql = f"SELECT {self._whole(_pattern(distinct))} FROM {GIVEN}"
         begin = 0
         for at in [*np.flatnonzero(steps > _ALONE * self.limits.at_once).tolist(), len(steps)]:
             yield from self._together(sql, self.rows.slice(begin, at - begin), steps[begin:at])
@@ -112,11 +110,9 @@ class _Work:
 
     def _squares(self, rows: pa.Table, sizes: Steps) -> Steps:
         """The sums of the squares of the lengths of the stretches of each text."""
-        first = (
-            quoting.text(rows["pattern"][0].as_py()) if pc.count_distinct(rows["pattern"]).as_py() == 1 else "pattern"
-        )
+        pattern = _pattern(pc.unique(rows["pattern"]).to_pylist())
         square = "lambda part: CAST(strlen(part) AS DOUBLE) * strlen(part)"
-        sql = f"SELECT list_sum(list_transform(regexp_extract_all(text, {first}), {square})) FROM {GIVEN}"
+        sql = f"SELECT list_sum(list_transform(regexp_extract_all(text, {pattern}), {square})) FROM {GIVEN}"
         parts = [chunk for part in self._together(sql, rows, _LOOK * sizes) for chunk in part]
         return pa.concat_arrays(parts).to_numpy() if parts else sizes
 
@@ -146,12 +142,17 @@ class _Work:
             case "extract" | "all":
                 groups = [int(argument)]
             case "replace" | "replace_all":
-                groups = [int(sign) for sign in _REFERENCE.findall(argument) if sign != "\\"]
+                groups = groups_in(argument)
             case _:
                 groups = []
         repeated = self.how in _REPEATED
         search = Search(text, pattern, groups, self.check, self.ask, self.limits, repeated=repeated)
         return pa.array([_ANSWERS[self.how](search, argument)], _TEXTS)
+
+
+def _pattern(distinct: Sequence[str]) -> str:
+    """The pattern of rows with these patterns, in SQL: DuckDB compiles a constant once."""
+    return quoting.text(distinct[0]) if len(distinct) == 1 else "pattern"
 
 
 def _matches(search: Search, _: str) -> list[str | None]:
@@ -213,10 +214,7 @@ def _split(search: Search, _: str) -> list[str | None]:
 
 
 def _rewritten(search: Search, match: Match, new: str) -> str:
-    def part(reference: re.Match[str]) -> str:
-        return "\\" if reference[1] == "\\" else search.group(match, int(reference[1])) or ""
-
-    return _REFERENCE.sub(part, new)
+    return rewritten(new, lambda number: search.group(match, number))
 
 
 _ANSWERS: Final[dict[str, Callable[[Search, str], list[str | None]]]] = {
