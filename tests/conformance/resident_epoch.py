@@ -5,12 +5,28 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import tidegate
 from tidegate.proto.arrow.pandas_import import leave_pandas_out
+from tidegate.proto.operator_registration import Options
+
+
+class PassedOn:
+    """A user's operator that gives the rows that it gets."""
+
+    def __init__(self, options: Options) -> None: ...
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> Sequence[pa.RecordBatch]:
+        return batches
+
+    def done(self, channel: int) -> None: ...
 
 
 def main(asked: dict[str, Any]) -> list[object]:
@@ -19,9 +35,15 @@ def main(asked: dict[str, Any]) -> list[object]:
     error = ""
     away, between = asked["reader"]
     plan = planned(asked)
-    with tidegate.local() as client, client.create_task(plan, **asked["options"]) as task:
+    tables = {name: asked["files"][name] for name in asked["bound"]}
+    operators = {"passed on": tidegate.user_operator(PassedOn)}
+    with (
+        tempfile.TemporaryDirectory() as written,
+        tidegate.local(write_root=written, operators=operators) as client,
+        client.create_task(plan, tables=tables, **asked["options"]) as task,
+    ):
         try:
-            for name in () if asked["is_node"] else task.sources:
+            for name in () if asked["is_node"] else set(task.sources) - tables.keys():
                 task.add_split(name, asked["files"][name])
             task.request_barrier()
             task.no_more_splits()

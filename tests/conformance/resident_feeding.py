@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final
 
 from .. import forked
-from .resident import MIB, READERS, SECONDS, WIDTHS, allowed, planned, written
+from .resident import MIB, READERS, SECONDS, allowed, written
 from .resident_epoch import peak
+from .resident_kinds import WIDTHS, planned
 
 PLANS: Final[Mapping[str, str]] = {
     "read": "SELECT k, g, t FROM l",

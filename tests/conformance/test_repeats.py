@@ -12,12 +12,11 @@ import pytest
 import tidegate
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.ir import tree
-from tidegate.planner.ir.visit import subqueries
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 
 from ..searching import in_search
+from .plan_relations import relations
 from .repeats import SHAPES, Repeated, busy, digests, fed, repeated
 
 ROWS: Final = 200_000
@@ -87,20 +86,12 @@ def test_every_query_runs_on_shares(query: str, client: tidegate.Client, tmp_pat
 
 def test_every_kind_of_relation_has_a_query() -> None:
     kinds = set(typing.get_args(ir.Relation))
-    assert kinds - {kind for query in ALL.values() for kind in relations(query)} == WITHOUT_A_QUERY.keys()
+    assert kinds - {kind for query in ALL.values() for kind in relations(prepared(query))} == WITHOUT_A_QUERY.keys()
 
 
-def relations(query: Repeated) -> Iterator[type[ir.Relation]]:
-    """Those of the plan that is run, again and again the same ones."""
+def prepared(query: Repeated) -> ir.Plan:
     plan = query.plan if isinstance(query.plan, PlanBytes) else _bytes(query.plan)
-    prepared = prepare(decode_plan(plan), TaskOptions()).plan
-    pending = [prepared.root, *prepared.shared]
-    while pending:
-        relation = pending.pop()
-        yield type(relation)
-        pending.extend(tree.inputs(relation))
-        for expression in tree.expressions(relation):
-            pending.extend(subquery.relation for subquery in subqueries(expression))
+    return prepare(decode_plan(plan), TaskOptions()).plan
 
 
 def _bytes(plan: bytes | str) -> PlanBytes:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
+import typing
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+import tidegate
+from tidegate.planner import ir
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.prepare import prepare
+from tidegate.proto.values import PlanBytes, TaskOptions
+
 from ..searching import in_search
-from .resident import ELSE, KINDS, MIB, SCHEMA, WIDTHS, Taken, batches, is_broken, process_bytes, resident
+from .plan_relations import relations
+from .resident import ELSE, MIB, Taken, batches, is_broken, process_bytes, resident
+from .resident_epoch import PassedOn
+from .resident_kinds import KINDS, SCHEMA, WIDTHS, Kind
 
 LIMIT = 64 * MIB
 RUNS = (
@@ -22,6 +34,18 @@ RUNS = (
 )
 SEARCHED = (("1 KB", "sort by the text"), ("1 KB", "window"), ("8 B", "sort"), ("100 KB", "intersect"))
 """Of other widths, or of another operation that runs as one of `RUNS` does."""
+
+WITHOUT_A_KIND: Final[Mapping[type[ir.Relation], str]] = {
+    ir.Values: "reads nothing",
+    ir.LocalFiles: "is read as a fed source is",
+    ir.Exchange: "is made on several channels",
+    ir.PartialAggregate: "is made of aggregates on several channels",
+    ir.FinalAggregate: "is made of aggregates on several channels",
+    ir.FinalSlidingAggregate: "is made of sliding windows on several channels",
+    ir.IndexTable: "is what look-ups read",
+    ir.LoopInput: "is the engine's name for what a loop reads",
+}
+"""Relations that no kind has, and why."""
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +143,22 @@ def test_a_run_is_broken_where_it_takes_more_or_fails_otherwise_than_its_kind_ma
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_has_a_plan(kind: str) -> None:
     assert KINDS[kind].plan()
+
+
+def test_every_kind_of_relation_is_in_the_plan_of_a_kind() -> None:
+    kinds = set(typing.get_args(ir.Relation))
+    assert kinds - {relation for kind in KINDS.values() for relation in of_kind(kind)} == WITHOUT_A_KIND.keys()
+
+
+def of_kind(kind: Kind) -> set[type[ir.Relation]]:
+    """The relations that the plan names, and those that it is run as."""
+    if kind.is_node:
+        return set()
+    plan = kind.plan()
+    bytes_ = PlanBytes(json=plan) if isinstance(plan, str) else PlanBytes(binary=plan)
+    decoded = decode_plan(bytes_, {"passed on": tidegate.user_operator(PassedOn)})
+    prepared = prepare(decoded, TaskOptions(mode=kind.options.get("mode", "per_epoch")), kind.bound)
+    return {*relations(decoded.plan), *relations(prepared.plan)}
 
 
 @pytest.mark.parametrize("width", [8, 1_000])

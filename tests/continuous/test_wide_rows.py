@@ -19,7 +19,7 @@ from tidegate.operators.changes.values.scattered_column import ScatteredColumn
 from tidegate.operators.changes.values.value_columns import ArrowColumn
 from tidegate.operators.core import wide_rows
 
-from ..conformance.resident import SCHEMA, planned
+from ..conformance.resident_kinds import SCHEMA, planned
 from ..duckdb_oracle import oracle
 from ..searching import one_of_each
 from .histories import Changed, Integral, changes, multiset, total

@@ -12,7 +12,7 @@ import pytest
 
 import tidegate
 
-from ..conformance.resident import planned_over
+from ..conformance.resident_kinds import planned_over
 
 SCHEMA = pa.schema([("k", pa.int64()), ("g", pa.int64())])
 SECRET = pa.table({"k": np.full(200_000, 0x5EC2E75EC2E7), "g": np.arange(200_000)}, schema=SCHEMA)

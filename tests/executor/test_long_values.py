@@ -13,7 +13,7 @@ import tidegate
 from tidegate.operators.duckdb.long_values import LONG
 
 from ..conformance import unfolding
-from ..conformance.resident import SCHEMA, planned
+from ..conformance.resident_kinds import SCHEMA, planned
 from ..duckdb_oracle import oracle
 from ..on_channels import on_channels
 

@@ -11,7 +11,7 @@ import pytest
 import tidegate
 from tidegate.relations import Unnest
 
-from ..conformance.resident import KINDS, planned
+from ..conformance.resident_kinds import KINDS, planned
 from .operated_plans import I64, TEXT, list_of, operated, plan, read
 
 MIB: Final = 1 << 20

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.arrays.nested_structs import from_the_start, has_nested_structs
 
-from ..conformance.resident import planned_over
+from ..conformance.resident_kinds import planned_over
 
 INNER = pa.struct([pa.field("b", pa.int64()), pa.field("c", pa.struct([pa.field("d", pa.string())]))])
 TYPE = pa.struct([pa.field("n", INNER), pa.field("t", pa.string())])
