@@ -4,27 +4,53 @@ A window is a run of consecutive input rows. Each of its lists goes to the first
 longer list is cut into lists of a row's length and the rest. A null list or item is an error.
 
 Order: the windows', and within one that in which rows were begun. Nulls: an error. Empty input: no rows. Memory: the
-lists of a window and the rows that they fill. Barrier: the last window ends, however few rows it has; nothing is kept.
+lists of a window, up to a quarter of `memory_limit`, and a few of the rows that they fill. Barrier: the last window
+ends, however few rows it has; nothing is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from ..proto.arrow.first_fit import Array, FilledRows, filled_rows
+from ..proto.arrow.first_fit import PLACE_BYTES, Array, FilledRows, FirstFit, parts
 from ..proto.errors import ExecutionError, InternalError
 from .arrays.layout import Lists, Places, is_list
 from .core.batches import batch_of
 from .core.interrupts import look
 from .core.operator import Operator, Stream
 
-_MOST_ITEMS: Final = 1 << 20
+_MOST_ITEMS: Final = 1 << 18
 """The items of a batch that the operator yields, unless one row has more."""
+_SHARE: Final = 4
+"""The lists of a window may take one part in so many of the memory."""
+
+
+@dataclass(slots=True)
+class _Window:
+    """The items of each array of lists in a window, one list after the other, and the lengths of the lists. `size` is
+    about the number of bytes that it takes to pack them.
+    """
+
+    rows: int = 0
+    size: int = 0
+    items: list[Array] = field(default_factory=list)
+    lengths: list[Places] = field(default_factory=list)
+
+    def joined(self) -> Array:
+        """All items, which the window no longer has."""
+        whole = np.empty(sum(map(len, self.items)), self.items[0].dtype)
+        end = len(whole)
+        while self.items:
+            last = self.items.pop()
+            whole[end - len(last) : end] = last
+            end -= len(last)
+        return whole
 
 
 class PackLists(Operator):
@@ -40,6 +66,7 @@ class PackLists(Operator):
         padding: int,
         window_rows: int,
         schema: pa.Schema,
+        memory: int,
         plan_path: str = "",
     ) -> None:
         if len(input_schema) != 1 or not is_list(input_schema.field(0).type) or len(schema) != len(FilledRows._fields):
@@ -50,6 +77,7 @@ class PackLists(Operator):
         self._length = length
         self._padding = padding
         self._window_rows = window_rows
+        self._most = memory // _SHARE
         self._plan_path = plan_path
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -59,35 +87,41 @@ class PackLists(Operator):
     def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
         with closing(rows):
             for window in self._windows(rows):
-                filled = self._filled(window)
+                lengths = np.concatenate(window.lengths)
+                starts = np.cumsum(lengths) - lengths
+                fit = FirstFit(window.joined(), starts, lengths, self._length, self._padding, look)
                 step = max(1, _MOST_ITEMS // self._length)
-                for first in range(0, len(filled.items), step):
+                for first in range(0, fit.rows, step):
                     look()
-                    yield self._batch(FilledRows(*(column[first : first + step] for column in filled)))
+                    yield self._batch(fit.filled(first, min(first + step, fit.rows)))
 
-    def _windows(self, rows: Stream) -> Iterator[list[pa.Array]]:
-        """The lists of each window, in the arrays in which they came."""
-        window: list[pa.Array] = []
-        count = 0
+    def _windows(self, rows: Stream) -> Iterator[_Window]:
+        window = _Window()
         for batch in rows:
             lists = batch.column(0)
             while len(lists):
-                part = lists.slice(0, self._window_rows - count)
+                part = lists.slice(0, self._window_rows - window.rows)
                 lists = lists.slice(len(part))
-                window.append(part)
-                count += len(part)
-                if count == self._window_rows:
+                self._add(window, part)
+                if window.rows == self._window_rows:
                     yield window
-                    window, count = [], 0
-        if window:
+                    window = _Window()
+        if window.rows:
             yield window
 
-    def _filled(self, window: Sequence[pa.Array]) -> FilledRows:
-        parts = [self._items(lists) for lists in window]
-        lengths = np.concatenate([lengths for _, lengths in parts])
-        starts = np.cumsum(lengths) - lengths
-        items = np.concatenate([items for items, _ in parts])
-        return filled_rows(items, starts, lengths, self._length, self._padding, look)
+    def _add(self, window: _Window, lists: pa.Array) -> None:
+        items, lengths = self._items(lists)
+        window.rows += len(lists)
+        window.size += items.nbytes + PLACE_BYTES * int(parts(lengths, self._length).sum())
+        if window.size > self._most:
+            raise ExecutionError(
+                f"{self._plan_path}: {window.rows:,} rows of a window of {self._window_rows:,} take {window.size:,} "
+                f"bytes; a window may take {self._most:,} with this memory_limit: choose fewer window_rows, or raise "
+                "memory_limit",
+                reason="MEMORY_LIMIT",
+            )
+        window.items.append(items)
+        window.lengths.append(lengths)
 
     def _items(self, array: pa.Array) -> tuple[Array, Places]:
         """The items of lists, one list after the other, and the length of each list."""

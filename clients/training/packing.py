@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from ..proto.arrow.first_fit import FilledRows, filled_rows
+from ..proto.arrow.first_fit import FilledRows, FirstFit
 from ..proto.errors import ExecutionError, InvalidRequest
 from ..proto.tidegate.v1.relations_pb2 import PackLists
 from ..windows.named_columns import position
@@ -59,7 +59,8 @@ def packed(lists: pa.Array, pack: Pack) -> FilledRows:
         )
     offsets = lists.offsets.to_numpy().astype(np.int64)
     items = lists.values.to_numpy(zero_copy_only=False)
-    return filled_rows(items, offsets[:-1], np.diff(offsets), pack.length, pack.padding)
+    fit = FirstFit(items, offsets[:-1], np.diff(offsets), pack.length, pack.padding)
+    return fit.filled(0, fit.rows)
 
 
 def pack_lists(rows: Any, column: str, length: int, *, padding: int = 0, window_rows: int = WINDOW_ROWS) -> Any:

@@ -166,7 +166,7 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
         case UnnestNode():
             return Made(node, _unnest(node), factory.meter("Unnest", node.plan_path), inputs(node))
         case PackNode():
-            return Made(node, _packing(node), factory.meter("PackLists", node.plan_path), inputs(node))
+            return Made(node, _packing(node, factory), factory.meter("PackLists", node.plan_path), inputs(node))
         case LookupNode():
             return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.plan_path), inputs(node))
         case MergeJoinNode():
@@ -289,13 +289,14 @@ def _unnest(node: UnnestNode) -> Unnest:
     )
 
 
-def _packing(node: PackNode) -> PackLists:
+def _packing(node: PackNode, factory: OperatorFactory) -> PackLists:
     return PackLists(
         node.input.schema,
         length=node.length,
         padding=node.padding,
         window_rows=node.window_rows,
         schema=node.schema,
+        memory=factory.instance.settings.memory_limit,
         plan_path=node.plan_path,
     )
 

@@ -73,25 +73,32 @@ def fragments(
         mine[edge] = _edge(edge, making, mine, lazy=edge in lazy)
     if section.row_wise:
         mine |= _source_read(section.root, making, mine)
-    return _selected(section.root, mine, output, row_wise=section.row_wise) or _in_parts(section, making, mine, output)
+    selected = _selected(section.root, mine, output, row_wise=section.row_wise)
+    return selected or _in_parts(section.root, making, mine, output, row_wise=section.row_wise)
 
 
 def _in_parts(
-    section: Section, making: Making, nodes: Mapping[ir.Relation, PhysicalNode], output: pa.Schema | None
+    root: ir.Relation,
+    making: Making,
+    nodes: Mapping[ir.Relation, PhysicalNode],
+    output: pa.Schema | None = None,
+    *,
+    row_wise: bool,
+    lazy: bool = False,
 ) -> FragmentNode:
-    """The section's root. Where it makes long values of each row of a file, the rows come as a stream, so that fewer of
-    them can be computed at once. A filter below, which makes none, still has DuckDB read the file: DuckDB skips row
-    groups by their statistics.
+    """The fragment of a relation. Where it makes long values of each row of a file, the rows come as a stream, so that
+    fewer of them can be computed at once. A filter below, which makes none, still has DuckDB read the file: DuckDB
+    skips row groups by their statistics.
     """
-    root = _Fragment(making, nodes).of(section.root, output)
-    if not section.row_wise or not root.files or WIDE_ROWS not in root.sql:
-        return root
-    filtered = _filtered_below(section.root)
+    fragment = _Fragment(making, nodes).of(root, output, lazy=lazy)
+    if not row_wise or not fragment.files or WIDE_ROWS not in fragment.sql:
+        return fragment
+    filtered = _filtered_below(root)
     below = None if filtered is None else _Fragment(making, nodes).of(filtered, None)
     if filtered is not None and below is not None and below.files and WIDE_ROWS not in below.sql:
         nodes = {**nodes, filtered: below}
-    streamed = _Fragment(making, nodes, streamed=True).of(section.root, output)
-    return streamed if [stream.replayed for stream in streamed.streams] == [False] else root
+    streamed = _Fragment(making, nodes, streamed=True).of(root, output)
+    return streamed if [stream.replayed for stream in streamed.streams] == [False] else fragment
 
 
 def _filtered_below(root: ir.Relation) -> ir.Filter | None:
@@ -118,7 +125,8 @@ def _source_read(
 def _edge(edge: ir.Relation, making: Making, nodes: Mapping[ir.Relation, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
         return operator_node(edge, [nodes[child] for child in tree.read_by(edge)], making.indexes)
-    return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
+    without_statement = scanned(edge, making) or _selected(edge, nodes, None)
+    return without_statement or _in_parts(edge, making, nodes, row_wise=is_row_wise(edge, nodes), lazy=lazy)
 
 
 def _read_lazily(section: Section) -> set[ir.Relation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
+
+PLACE_BYTES: Final = 64
+"""About the bytes that the place of one list takes while rows are filled."""
 
 _LOOK_EVERY: Final = 4_096
 
@@ -24,40 +27,62 @@ class FilledRows(NamedTuple):
     positions: Array
 
 
-def filled_rows(
-    items: Array,
-    starts: Positions,
-    lengths: Positions,
-    length: int,
-    padding: int,
-    look: Callable[[], None] | None = None,
-) -> FilledRows:
+class FirstFit:
     """The rows that lists of `items` fill, in the order in which rows were begun. `padding` stands behind the last list
     of a row. A list that is longer than a row is cut into lists of `length` items, and the rest; an empty one takes no
-    room. `look` is called between parts of the work.
+    room. `look` is called between parts of the work. Only the places of the lists are known at first: `filled` makes
+    the rows.
     """
-    starts, lengths = _cut(starts, lengths, length)
-    rows, first_places, segments = _first_fit(lengths, length, look)
-    count = int(rows.max()) + 1 if len(rows) else 0
-    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    targets = np.repeat(rows * length + first_places, lengths) + within
-    columns = FilledRows(
-        np.full(count * length, padding, items.dtype),
-        np.zeros(count * length, np.int32),
-        np.zeros(count * length, np.int32),
-    )
-    sources = items[np.repeat(starts, lengths) + within], np.repeat(segments, lengths), within
-    for column, source in zip(columns, sources, strict=True):
-        column[targets] = source
-    return FilledRows(*(column.reshape(count, length) for column in columns))
+
+    def __init__(
+        self,
+        items: Array,
+        starts: Positions,
+        lengths: Positions,
+        length: int,
+        padding: int,
+        look: Callable[[], None] | None = None,
+    ) -> None:
+        self._items = items
+        self._length = length
+        self._padding = padding
+        starts, lengths = _cut(starts, lengths, length)
+        rows, first_places, segments = _first_fit(lengths, length, look)
+        self.rows = int(rows.max()) + 1 if len(rows) else 0
+        by_row = np.argsort(rows, kind="stable")
+        self._starts, self._lengths = starts[by_row], lengths[by_row]
+        self._targets, self._segments = (rows * length + first_places)[by_row], segments[by_row]
+
+    def filled(self, first: int, last: int) -> FilledRows:
+        """The rows from `first` to before `last`."""
+        length, count = self._length, last - first
+        columns = FilledRows(
+            np.full(count * length, self._padding, self._items.dtype),
+            np.zeros(count * length, np.int32),
+            np.zeros(count * length, np.int32),
+        )
+        mine = slice(*np.searchsorted(self._targets // length, (first, last)))
+        lengths = self._lengths[mine]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        targets = np.repeat(self._targets[mine] - first * length, lengths) + within
+        sources = np.repeat(self._starts[mine], lengths) + within
+        columns.items[targets] = self._items[sources]
+        columns.segments[targets] = np.repeat(self._segments[mine], lengths)
+        columns.positions[targets] = within
+        return FilledRows(*(column.reshape(count, length) for column in columns))
+
+
+def parts(lengths: Positions, most: int) -> Positions:
+    """The number of lists of at most `most` items into which lists of these lengths are cut."""
+    return -(-lengths // most)
 
 
 def _cut(starts: Positions, lengths: Positions, most: int) -> tuple[Positions, Positions]:
     """Lists of at most `most` items, without empty ones."""
-    parts = -(-lengths // most)
-    number = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
-    cut_lengths = np.minimum(np.repeat(lengths, parts) - number * most, most)
-    return np.repeat(starts, parts) + number * most, cut_lengths
+    counts = parts(lengths, most)
+    number = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    cut_lengths = np.minimum(np.repeat(lengths, counts) - number * most, most)
+    return np.repeat(starts, counts) + number * most, cut_lengths
 
 
 def _first_fit(
@@ -69,9 +94,7 @@ def _first_fit(
     left = np.empty(0, np.int64)  # the room of the rows that are open, in their order
     opened: list[int] = []
     counts: list[int] = []
-    for at, length in enumerate(lengths.tolist()):
-        if look is not None and at % _LOOK_EVERY == 0:
-            look()
+    for at, length in enumerate(_numbers(lengths, look)):
         fits = left >= length
         slot = int(fits.argmax()) if len(fits) else 0
         if not len(fits) or not fits[slot]:
@@ -87,3 +110,11 @@ def _first_fit(
             left = np.delete(left, slot)
             del opened[slot]
     return rows, firsts, numbers
+
+
+def _numbers(lengths: Positions, look: Callable[[], None] | None) -> Iterator[int]:
+    """The lengths as Python's numbers, a few at a time."""
+    for first in range(0, len(lengths), _LOOK_EVERY):
+        if look is not None:
+            look()
+        yield from lengths[first : first + _LOOK_EVERY].tolist()

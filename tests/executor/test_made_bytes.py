@@ -10,11 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from google.protobuf.message import Message
 
 import tidegate
 from benchmarks import plan_parts as parts
+from tidegate.relations import Unnest, UserOperator
 
-from ..conformance.resident import SCHEMA, planned
+from ..conformance.resident_epoch import PassedOn
+from ..conformance.resident_kinds import SCHEMA, over, planned
 from ..on_channels import on_channels
 
 LIMIT = 32 << 20
@@ -54,6 +57,25 @@ def test_rows_of_a_parquet_file_come_where_fewer_of_them_fit_at_once(tmp_path: P
         )
     assert table["k"].to_pylist() == list(range(100, 2_000))
     assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(100, 2_000)]
+
+
+@pytest.mark.parametrize(
+    ("detail", "names"),
+    [(Unnest(columns=[0]), ["items", "item"]), (UserOperator(name="passed on"), ["items"])],
+    ids=["unnest", "user operator, which may want no more rows"],
+)
+def test_rows_of_a_file_come_to_an_operator_where_fewer_of_them_fit_at_once(
+    tmp_path: Path, detail: Message, names: list[str]
+) -> None:
+    pq.write_table(pa.Table.from_batches([rows(2_000)]), tmp_path / "l.parquet")
+    plan = over("SELECT array_repeat(k, 300 + k) AS items FROM l WHERE k < 1000", detail, names).plan()
+    with tidegate.local(roots=[tmp_path], operators={"passed on": tidegate.user_operator(PassedOn)}) as client:
+        table = client.query(plan, {"l": str(tmp_path / "l.parquet")}, memory_limit=LIMIT)
+    items = [[k] * (300 + k) for k in range(1_000)]
+    if len(names) == 1:
+        assert table["items"].to_pylist() == items
+    else:
+        assert table["item"].to_pylist() == [item for row in items for item in row]
 
 
 @pytest.mark.parametrize(

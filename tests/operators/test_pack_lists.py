@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.pack_lists import PackLists
+from tidegate.proto.errors import ExecutionError
 from tidegate.testing import check_operator
 
 Rows = list[tuple[list[int], list[int], list[int]]]
@@ -18,8 +19,8 @@ ITEMS = pa.list_(pa.int64())
 PACKED = pa.schema([("tokens", ITEMS), ("segment", pa.list_(pa.int32())), ("position", pa.list_(pa.int32()))])
 
 
-def packing(schema: pa.Schema, length: int, window_rows: int, padding: int = 0) -> PackLists:
-    return PackLists(schema, length=length, padding=padding, window_rows=window_rows, schema=PACKED)
+def packing(schema: pa.Schema, length: int, window_rows: int, padding: int = 0, memory: int = 1 << 30) -> PackLists:
+    return PackLists(schema, length=length, padding=padding, window_rows=window_rows, schema=PACKED, memory=memory)
 
 
 def plainly(lists: list[list[int]], length: int, window_rows: int, padding: int = 0) -> Rows:
@@ -82,3 +83,22 @@ def test_nulls_cannot_be_packed(lists: list[list[int | None] | None], named: str
     with pytest.raises(tidegate.ExecutionError, match=named) as refused:
         list(packing(rows.schema, 4, 5).run([stream]))
     assert refused.value.reason == "NULL_TOKENS"
+
+
+@pytest.mark.parametrize(("rows", "tokens", "length"), [(20, 5_000, 64), (50_000, 1, 8), (1, 100_000, 1)])
+def test_a_window_beyond_a_quarter_of_the_memory_is_refused_before_it_is_packed(
+    rows: int, tokens: int, length: int
+) -> None:
+    """Many items, many lists, or a list that is cut into many."""
+    table = pa.table({"tokens": pa.array([[7] * tokens] * rows, ITEMS)})
+    operator = packing(table.schema, length, 1 << 20, memory=2 << 20)
+    with pytest.raises(ExecutionError, match="rows of a window of 1,048,576 take") as refused:
+        list(operator.run([BatchStream(table.schema, table.to_batches())]))
+    assert refused.value.reason == "MEMORY_LIMIT"
+
+
+def test_rows_are_made_a_few_at_a_time() -> None:
+    table = pa.table({"tokens": pa.array([[7] * 1_000] * 1_000, ITEMS)})
+    batches = list(packing(table.schema, 1_000, 1_000).run([BatchStream(table.schema, table.to_batches())]))
+    assert max(batch.num_rows for batch in batches) == 262
+    assert sum(batch.num_rows for batch in batches) == 1_000
