@@ -35,7 +35,7 @@ def main(asked: dict[str, Any]) -> list[object]:
     error = ""
     away, between = asked["reader"]
     plan = planned(asked)
-    tables = {name: asked["files"][name] for name in asked["bound"]}
+    tables = {name: asked["files"][name] for name in asked["bound"]} or None
     operators = {"passed on": tidegate.user_operator(PassedOn)}
     with (
         tempfile.TemporaryDirectory() as written,
@@ -43,7 +43,7 @@ def main(asked: dict[str, Any]) -> list[object]:
         client.create_task(plan, tables=tables, **asked["options"]) as task,
     ):
         try:
-            for name in () if asked["is_node"] else set(task.sources) - tables.keys():
+            for name in () if asked["is_node"] else set(task.sources) - set(asked["bound"]):
                 task.add_split(name, asked["files"][name])
             task.request_barrier()
             task.no_more_splits()
