@@ -47,14 +47,12 @@ def address(authority: Authority, tmp_path: Path) -> Iterator[str]:
 
 
 def refusal_of(address: str, **how: object) -> tidegate.Unavailable:
-    """What a call fails with; at once, so that it has been tried again for no second of the minute it may take."""
-    started = time.monotonic()
+    """What a call fails with; at once, for it may be tried again for a day."""
     with (
-        tidegate.connect(address, token=TOKEN, reconnect_seconds=60, plaintext_token=True, **how) as client,
+        tidegate.connect(address, token=TOKEN, reconnect_seconds=86_400, plaintext_token=True, **how) as client,
         pytest.raises(tidegate.Unavailable) as unavailable,
     ):
         client.tasks()
-    assert time.monotonic() - started < 30
     return unavailable.value
 
 
@@ -211,9 +209,7 @@ def test_a_certificate_that_cannot_be_used_is_told_at_once_with_what_to_do(
             client.create_task(b"plan") as task,
         ):
             monkeypatch.setattr(FlightConnection, "_address", lambda _: strange)
-            started = time.monotonic()
             assert task.run_epoch({"a": rows}).table() == rows
-            assert time.monotonic() - started < 30
             assert said in task.service.large_results
         assert said in caplog.text
 
