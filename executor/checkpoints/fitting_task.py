@@ -106,11 +106,14 @@ def _options(options: TaskOptions) -> Mapping[str, Any]:
         "determinism": options.determinism.value,
         "channels": options.channels,
         "time_zone": options.time_zone,
+        "missing_columns": options.missing_columns.value,
+        "write_format": options.write_format,
     }
     if options.mode is Mode.PER_EPOCH:
         known |= {
             "memory_limit": options.memory_limit,
             "spill": options.spill.value,
+            "loops": options.loops.value,
             "broadcast": list(options.broadcast),
             "slot_memory": options.slot_memory,
             "auto_cores": options.auto_cores,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -215,13 +216,17 @@ def test_another_plan_is_refused(adding: Callable[..., Client]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("channels", 2), ("time_zone", "Europe/Paris"), ("memory_limit", 1 << 30), ("parallel_threshold_seconds", 0.0)],
+    [
+        *(("channels", 2), ("time_zone", "Europe/Paris"), ("memory_limit", 1 << 30), ("loops", "general")),
+        *(("parallel_threshold_seconds", 0.0), ("missing_columns", "null"), ("write_format", "arrow")),
+    ],
 )
 def test_other_options_are_refused_and_named(adding: Callable[..., Client], name: str, value: object) -> None:
     client = adding()
     task = client.create_task(b"plan")
     taken = task.run_epoch({}, checkpoint=True).checkpoint
     before = getattr(task.options, name)
+    before = before.value if isinstance(before, enum.Enum) else before
     with pytest.raises(tidegate.CheckpointError, match=rf"of a task with {name}={before!r}.* give {name}=") as refused:
         client.create_task(b"plan", restore=taken, **{name: value})
     assert refused.value.reason == "CHECKPOINT_OTHER_OPTIONS"
