@@ -33,6 +33,6 @@ def wait_in(elsewhere: Elsewhere) -> None:
 
 def elsewhere() -> AbstractContextManager[None]:
     """A context for work that waits more than it computes, such as for a slow folder. Where calls share threads, other
-    calls have the thread's place meanwhile, and the call waits for a place at the end.
+    calls have the thread's place meanwhile, and the call waits for a place at the end. Such contexts may be nested.
     """
     return _elsewhere.get()()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from ...proto.current_call import elsewhere
 from ...proto.errors import InvalidRequest, Refused
 
 LONGEST = 200
@@ -46,7 +47,8 @@ class Requests:
                     "request another name",
                     reason="REQUEST_REUSED",
                 )
-            return known.task.result()
+            with elsewhere():  # the call that makes the task may need a thread of those that make tasks
+                return known.task.result()
         try:
             task = make()
         except BaseException as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -32,6 +34,7 @@ from ...planner.meaning import meaning
 from ...planner.physical.sources import PlannedSource, reads
 from ...planner.prepare import Prepared, prepare
 from ...planner.prepare_changes import PreparedChanges, prepare_changes
+from ...proto.current_call import elsewhere
 from ...proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ...proto.graph import Graph
 from ...proto.operator_registration import UserOperators
@@ -401,20 +404,25 @@ def _tables(
 
 def _table(source: PlannedSource, splits: Iterable[Split], roots: Sequence[str], side: str) -> tuple[Piece, ...]:
     """The pieces of a static source, opened."""
+    splits = tuple(splits)
+    has_files = any(isinstance(split, FileSplit) for split in splits)
+    with elsewhere() if has_files else nullcontext():
+        pieces = chain.from_iterable(_pieces(source, split, roots, side) for split in splits)
+        return open_pieces(tuple(pieces), source.columns)
+
+
+def _pieces(source: PlannedSource, split: Split, roots: Sequence[str], side: str) -> Sequence[Piece]:
     origin = f"table {source.name!r}"
-    pieces: list[Piece] = []
-    for split in splits:
-        refuse_changes(split, origin)
-        match split:
-            case FileSplit():
-                pieces += expand(split, roots, origin, side=side)
-            case InlineSplit():
-                rows = sum(batch.num_rows for batch in split.batches)
-                read = reader_of(split.batches)
-                piece = replace(rowless(split, origin), read=read, rows=(0, rows), row_count=rows)
-                match_columns(source.columns, split.schema, piece)
-                pieces.append(piece)
-    return open_pieces(pieces, source.columns)
+    refuse_changes(split, origin)
+    match split:
+        case FileSplit():
+            return expand(split, roots, origin, side=side)
+        case InlineSplit():
+            rows = sum(batch.num_rows for batch in split.batches)
+            read = reader_of(split.batches)
+            piece = replace(rowless(split, origin), read=read, rows=(0, rows), row_count=rows)
+            match_columns(source.columns, split.schema, piece)
+            return (piece,)
 
 
 def _named_file(item: ir.FileItem) -> FileSplit:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ...operators.sources.split_pieces import expand, open_pieces
 from ...planner import ir
+from ...proto.current_call import elsewhere
 from ...proto.values import FileSplit, InlineSplit, Split, as_format
 
 
@@ -41,6 +42,7 @@ class SourceSchemas:
 
     def _of_file(self, split: FileSplit, origin: str) -> pa.Schema | None:
         if split not in self._known:
-            pieces = expand(split, self.roots, origin, side=self.side)
-            self._known[split] = open_pieces(pieces[:1])[0].schema if pieces else None
+            with elsewhere():
+                pieces = expand(split, self.roots, origin, side=self.side)
+                self._known[split] = open_pieces(pieces[:1])[0].schema if pieces else None
         return self._known[split]

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Final
+from typing import Final, TypeGuard
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from ...proto.current_call import elsewhere
 from ...proto.errors import Forbidden, InvalidRequest, NotFound, Refused, SplitError, TidegateError
 from ...proto.values import FileSplit
 from ..core.column import Column
-from ..core.piece import FilePiece, FileVersion, InlinePiece, Piece
+from ..core.piece import FilePiece, FileVersion, Piece
 from .file_relations import native_obstacle
 from .file_versions import OpenFile, PieceFiles
 from .formats import Format, format_named, format_of
@@ -95,12 +95,19 @@ def open_pieces(
     `columns` are those that the plan wants: the pieces note what the files prove about these columns. Raises
     `SplitError`.
     """
-    files = filesystem or LocalFileSystem(use_mmap=False)
+    if not any(map(_is_unopened, pieces)):
+        return tuple(pieces)
+    with elsewhere():
+        return _opened(pieces, columns, filesystem or LocalFileSystem(use_mmap=False))
 
+
+def _is_unopened(piece: Piece) -> TypeGuard[FilePiece]:
+    return isinstance(piece, FilePiece) and piece.schema is None
+
+
+def _opened(pieces: Sequence[Piece], columns: Sequence[Column], filesystem: FileSystem) -> tuple[Piece, ...]:
     def opened(piece: Piece) -> tuple[Piece, ...]:
-        if isinstance(piece, InlinePiece) or piece.schema is not None:
-            return (piece,)
-        return _open(piece, columns, files)
+        return _open(piece, columns, filesystem) if _is_unopened(piece) else (piece,)
 
     if len(pieces) < _MANY_FILES:
         return tuple(chain.from_iterable(map(opened, pieces)))

@@ -41,10 +41,15 @@ class CallPlace:
         self._pool = pool
         self._held: threading.Event | None = None
         """What ends the standing still of another thread."""
+        self._is_away = False
 
     @contextmanager
     def given_away(self) -> Iterator[None]:
-        """A context in which other calls have the place."""
+        """A context in which other calls have the place. Inside of another such context it changes nothing."""
+        if self._is_away:
+            yield
+            return
+        self._is_away = True
         if self._held is None:
             self._pool.leave()
         else:
@@ -52,6 +57,7 @@ class CallPlace:
         try:
             yield
         finally:
+            self._is_away = False
             self._take()
 
     def _take(self) -> None:

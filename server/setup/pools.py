@@ -19,7 +19,7 @@ class Pools:
     | Pool | Its calls |
     |---|---|
     | `control` | look at a task, seal, cancel, delete; none of them waits for data or work |
-    | `planning` | read plans; while they wait for folders, others have their places |
+    | `planning` | read plans; while they wait for folders and files, others have their places |
     | `feeding` | take rows; lent to tasks with short epochs |
     | `listing` | take files, whose folders may be slow; lent to tasks with short epochs |
     | `uploads` | write clients' bytes to files |
