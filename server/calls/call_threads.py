@@ -22,6 +22,7 @@ from ...executor.runtime.starting import has_started
 from ...proto.current_call import wait_in, work_for
 from ...proto.errors import Exhausted
 from .call_place import CallPlace
+from .given_places import PATIENCE, GivenPlaces
 
 R = TypeVar("R")
 
@@ -31,19 +32,22 @@ class Threads:
 
     Calls that wait take turns by principal, and one thread is left for other principals, so nobody's calls keep a
     principal waiting alone. The next call goes to the thread that was the last to end one: its data is still in its
-    core's caches. With `gives_places`, a call that waits `elsewhere` gives its place to others. All methods are called
-    on the event loop, so nothing here needs a lock.
+    core's caches. With `gives_places`, a call that waits `elsewhere` gives its place to others, up to a bound; a call
+    that comes back for a place goes before calls that have not begun. All methods are called on the event loop, so
+    nothing here needs a lock.
     """
 
     def __init__(self, most: int, name: str, *, gives_places: bool = False) -> None:
         self._most = most
         self._name = name
-        self._gives_places = gives_places
+        self._given_places = GivenPlaces() if gives_places else None
         self.closed = False
         self._started = 0
         self._all: list[_Thread] = []
         self._idle: list[_Thread] = []
         self._calls: FairQueue[_Call[Any]] = FairQueue()
+        self._coming_back: FairQueue[_Call[Any]] = FairQueue()
+        """Calls that stand still for others, which want their places back."""
         self._running: Counter[str] = Counter()
         """The number of threads that each principal has."""
         self._long = 0
@@ -53,10 +57,25 @@ class Threads:
     async def call(self, function: Callable[[], R]) -> R:
         """Run the function on a thread, for the principal of this context; its result or its error."""
         call = _new_call(function)
-        if self._gives_places:
+        if self._given_places is not None:
             _give_place(call, CallPlace(_PoolOfCall(self, call, asyncio.get_running_loop())))
         self.begin(call)
+        if self._given_places is not None and call.waits:
+            self._refuse_without_room(call, self._given_places)
         return await self._outcome(call)
+
+    def _refuse_without_room(self, call: _Call[Any], bound: GivenPlaces) -> None:
+        """Refuse the call if it still waits after a time, since so many calls have given their places away."""
+
+        def look() -> None:
+            if call.waits and bound.have_room(call.principal):
+                self._refuse_without_room(call, bound)
+            elif call.waits:
+                call.waits = False
+                self._calls.remove(call)
+                call.outcome.set_exception(bound.refusal(call.principal))
+
+        call.timer = asyncio.get_running_loop().call_later(PATIENCE, look)
 
     @property
     def takes_long_calls(self) -> bool:
@@ -86,6 +105,8 @@ class Threads:
             return await call.outcome
         finally:
             self._awaited.discard(call)
+            if call.timer is not None:
+                call.timer.cancel()
             if call.waits:
                 self._calls.remove(call)
                 if call.on_end is not None:
@@ -102,13 +123,30 @@ class Threads:
 
     def begin(self, call: _Call[Any]) -> None:
         """Run the call on a thread, at once or when it is its turn."""
-        if not self._may_run(call.principal) or not (self._idle or len(self._all) < self._most):
-            call.waits = True
-            self._calls.append(call)
-        elif self._idle:
-            self._run(call, self._idle.pop())
+        may_have_thread = self._may_run if call.stands_still else self._may_begin
+        if may_have_thread(call.principal) and self._has_thread:
+            self._give_thread(call)
         else:
-            self._start(call)
+            self._wait(call)
+
+    @property
+    def _has_thread(self) -> bool:
+        return bool(self._idle) or len(self._all) < self._most
+
+    def _give_thread(self, call: _Call[Any]) -> bool:
+        """True unless the system has no thread for the call."""
+        if not self._idle:
+            return self._start(call)
+        self._run(call, self._idle.pop())
+        return True
+
+    def _wait(self, call: _Call[Any]) -> None:
+        call.waits = True
+        (self._coming_back if call.stands_still else self._calls).append(call)
+
+    def _may_begin(self, principal: str) -> bool:
+        """True if a call of the principal may begin. One that comes back has begun: only `_may_run` bounds it."""
+        return self._may_run(principal) and (self._given_places is None or self._given_places.have_room(principal))
 
     def _may_run(self, principal: str) -> bool:
         """True if the principal leaves a thread for others with one more call. Without principals there are none."""
@@ -124,29 +162,28 @@ class Threads:
         if not self._running[call.principal]:
             del self._running[call.principal]
 
-    def _start(self, call: _Call[Any]) -> None:
+    def _start(self, call: _Call[Any]) -> bool:
         self._started += 1
         thread = _Thread(f"{self._name}-{self._started}", asyncio.get_running_loop(), self._ended)
         if not has_started(thread):
             self._wait_for_thread(call)
-            return
+            return False
         self._all.append(thread)
         self._run(call, thread)
+        return True
 
     def _wait_for_thread(self, call: _Call[Any]) -> None:
         """Put the call in line for a thread of another call, since the system has no other one. Without a thread in the
         pool nothing stands still: the calls whose places it would keep go on, so that their threads come back.
         """
         if self._all or (self._away and not call.stands_still):
-            call.waits = True
-            self._calls.append(call)
+            self._wait(call)
         else:
             _refuse(call)
-        if not self._all:
-            for waiting in [other for other in self._calls if other.stands_still]:
-                waiting.waits = False
-                self._calls.remove(waiting)
-                _refuse(waiting)
+        while not self._all and self._coming_back:
+            waiting = self._coming_back.popleft()
+            waiting.waits = False
+            _refuse(waiting)
 
     def leave(self, call: _Call[Any]) -> None:
         """Take the thread of a call out of the pool, with its call. It comes back if the pool has no other one then."""
@@ -155,6 +192,8 @@ class Threads:
             return
         self._all.remove(thread)
         self._away.add(thread)
+        if self._given_places is not None:
+            self._given_places.add(call.principal)
         self._release(call)
         if (following := self._next()) is not None:
             self._start(following)
@@ -168,12 +207,7 @@ class Threads:
             else:
                 call.outcome.set_exception(error)
         if thread in self._away:
-            self._away.remove(thread)
-            if self._all or (following := self._next()) is None:
-                thread.calls.put(None)
-            else:
-                self._all.append(thread)
-                self._run(following, thread)
+            self._come_back(thread, call)
             return
         self._release(call)
         if (following := self._next()) is not None:
@@ -181,9 +215,26 @@ class Threads:
         else:
             self._idle.append(thread)
 
+    def _come_back(self, thread: _Thread, call: _Call[Any]) -> None:
+        """End the thread of a call that has left, unless the pool has no other one. Then calls may begin for which so
+        many others had left.
+        """
+        self._away.remove(thread)
+        if self._given_places is not None:
+            self._given_places.remove(call.principal)
+        if not self._all and (following := self._next()) is not None:
+            self._all.append(thread)
+            self._run(following, thread)
+            return
+        thread.calls.put(None)
+        while self._has_thread and (following := self._next()) is not None and self._give_thread(following):
+            """Another call may begin."""
+
     def _next(self) -> _Call[Any] | None:
         """The waiting call whose turn it is."""
-        following = self._calls.next_of(self._may_run)
+        following = self._coming_back.next_of(self._may_run)
+        if following is None:
+            following = self._calls.next_of(self._may_begin)
         if following is not None:
             following.waits = False
         return following
@@ -194,10 +245,11 @@ class Threads:
         False if some go on after `seconds`: their threads end with the process.
         """
         self.closed = True
-        while self._calls:
-            call = self._calls.popleft()
-            call.waits = False
-            call.outcome.cancel()
+        for waiting in (self._calls, self._coming_back):
+            while waiting:
+                call = waiting.popleft()
+                call.waits = False
+                call.outcome.cancel()
         for thread in (*self._all, *self._away):
             thread.calls.put(None)
         deadline = time.monotonic() + seconds
@@ -243,7 +295,18 @@ class _Patience:
 class _Call(Generic[R]):
     """`waits` while the call is in line for a thread. A call that `stands_still` keeps a place for another call."""
 
-    __slots__ = ("context", "function", "on_end", "outcome", "principal", "stands_still", "task", "thread", "waits")
+    __slots__ = (
+        "context",
+        "function",
+        "on_end",
+        "outcome",
+        "principal",
+        "stands_still",
+        "task",
+        "thread",
+        "timer",
+        "waits",
+    )
 
     def __init__(self, function: Callable[[], R], context: contextvars.Context, outcome: asyncio.Future[R]) -> None:
         self.principal = acts_for()
@@ -255,6 +318,7 @@ class _Call(Generic[R]):
         self.waits = False
         self.stands_still = False
         self.on_end: Callable[[], None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
 
 
 def _refuse(call: _Call[Any]) -> None:

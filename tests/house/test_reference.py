@@ -21,6 +21,7 @@ from tidegate.planner.sql import correlated_subqueries
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 from tidegate.server.calls.arrivals import IDLE_FEEDS, SLOW_AT_ONCE, SOON
+from tidegate.server.calls.given_places import MOST, MOST_OF_PRINCIPAL, PATIENCE
 from tidegate.server.calls.request_reading import REQUEST_SECONDS
 from tidegate.server.cli.serve_options import add_options
 from tidegate.server.endpoints.upload_endpoint import AT_ONCE, CHUNK_SECONDS
@@ -138,6 +139,10 @@ def test_the_page_on_security_has_the_bounds_of_the_code_that_no_option_changes(
         "files of uploads": (f"at least {FILE_BYTES >> 10} KiB",),
         "slow requests of a principal (not complete after 0.25 s)": (f"{SLOW_AT_ONCE}, each",),
         "`Feed` calls of a principal that wait for their client": (f"{IDLE_FEEDS}, each",),
+        "calls that wait for slow folders or files of their plans, each with a thread of its own": (
+            f"{MOST_OF_PRINCIPAL} of a principal, {MOST} of all",
+            f"wait for {PATIENCE:g} s",
+        ),
         "a request on its way": (f"within {REQUEST_SECONDS:g} s",),
         "number of a task's waiting splits": (f"/ {queue_bytes // most_splits(queue_bytes)},", f"{most_splits(1):,}"),
     }

@@ -15,7 +15,7 @@ import pytest
 
 from tidegate.executor.api.ownership import act_for
 from tidegate.proto.current_call import caller_has_left, elsewhere
-from tidegate.proto.errors import Unavailable
+from tidegate.proto.errors import Exhausted, Unavailable
 from tidegate.server.calls.call_threads import Threads
 
 
@@ -373,4 +373,102 @@ def test_calls_that_wait_elsewhere_come_back_where_the_system_has_no_more_thread
             assert await call_threads.call(name)
 
     monkeypatch.setattr("tidegate.server.calls.call_threads.has_started", has_started)
+    run(check)
+
+
+BOUNDS = "tidegate.server.calls.given_places"
+
+
+class Storage:
+    """Answers nobody before `answers` is set."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers = threading.Event()
+
+    def ask(
+        self, call_threads: Threads, who: str, then: Callable[[str], object] = lambda _: None
+    ) -> asyncio.Future[object]:
+        def call() -> str:
+            with elsewhere():
+                self.asked.append(who)
+                self.answers.wait()
+            then(who)
+            return who
+
+        return asyncio.ensure_future(acting(who, call_threads, call))
+
+    async def was_asked(self, times: int) -> None:
+        while len(self.asked) < times:
+            await asyncio.sleep(0.001)
+
+
+def test_calls_of_a_principal_that_wait_elsewhere_have_a_bound_and_further_ones_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{BOUNDS}.MOST_OF_PRINCIPAL", 2)
+
+    async def check() -> None:
+        storage = Storage()
+        with threads(2, gives_places=True) as call_threads:
+            calls = [storage.ask(call_threads, "alice") for _ in range(10)]
+            await storage.was_asked(2)
+            assert [await asyncio.ensure_future(acting("bob", call_threads, lambda: "bob")) for _ in range(5)] == [
+                "bob"
+            ] * 5
+            calls += [storage.ask(call_threads, "bob")]
+            await storage.was_asked(3)
+            assert storage.asked == ["alice", "alice", "bob"]
+            storage.answers.set()
+            assert await asyncio.gather(*calls) == ["alice"] * 10 + ["bob"]
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("bound", "callers", "refused", "sentence"),
+    [
+        ("MOST_OF_PRINCIPAL", ["alice", "alice", "bob"], "alice", "2 of your calls wait for slow folders or files"),
+        ("MOST", ["alice", "bob", "carol"], "alice", "3 calls wait for slow folders or files"),
+        ("MOST", ["", ""], "", "2 calls wait for slow folders or files"),
+    ],
+    ids=["of_a_principal", "of_all", "without_principals"],
+)
+def test_a_call_beyond_the_calls_that_may_wait_elsewhere_is_refused_after_a_while(
+    bound: str, callers: list[str], refused: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A principal that has no such call may have one, however many others have."""
+    monkeypatch.setattr(f"{BOUNDS}.{bound}", 2)
+    monkeypatch.setattr("tidegate.server.calls.call_threads.PATIENCE", 0.02)
+
+    async def check() -> None:
+        storage = Storage()
+        with threads(2, gives_places=True) as call_threads:
+            calls = [storage.ask(call_threads, who) for who in callers]
+            await storage.was_asked(len(callers))
+            with pytest.raises(Exhausted, match=sentence) as error:
+                await storage.ask(call_threads, refused)
+            assert error.value.reason == "TOO_MANY_CALLS"
+            storage.answers.set()
+            assert await asyncio.gather(*calls, storage.ask(call_threads, refused)) == [*callers, refused]
+
+    run(check)
+
+
+def test_a_call_that_comes_back_goes_before_calls_that_have_not_begun() -> None:
+    async def check() -> None:
+        order: list[str] = []
+        storage, go_on = Storage(), threading.Event()
+        with threads(1, gives_places=True) as call_threads:
+            came_back = storage.ask(call_threads, "first", order.append)
+            await storage.was_asked(1)
+            calls = [asyncio.ensure_future(call_threads.call(go_on.wait))]
+            calls += [asyncio.ensure_future(call_threads.call(lambda: order.append("new"))) for _ in range(3)]
+            storage.answers.set()
+            while not call_threads._coming_back:
+                await asyncio.sleep(0.001)
+            go_on.set()
+            await asyncio.gather(came_back, *calls)
+        assert order == ["first", "new", "new", "new"]
+
     run(check)
