@@ -10,22 +10,29 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
+from tidegate.executor.ledger.epoch import FIRST
+from tidegate.executor.ledger.ledger import Ledger
 from tidegate.executor.runtime.ceilings import most_splits
+from tidegate.executor.runtime.scheduler import LONG_NS
 from tidegate.executor.service.static_uploads import KEPT_SECONDS
 from tidegate.executor.tasks.task_uploads import FILE_BYTES
+from tidegate.operators.sources.listing import BOUNDS
 from tidegate.planner.decode.encoding import limits
 from tidegate.planner.sql import correlated_subqueries
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 from tidegate.server.calls.arrivals import IDLE_FEEDS, SLOW_AT_ONCE, SOON
+from tidegate.server.calls.call_bounds import CallBounds
 from tidegate.server.calls.given_places import MOST, MOST_OF_PRINCIPAL, PATIENCE
-from tidegate.server.calls.request_reading import REQUEST_SECONDS
+from tidegate.server.calls.request_reading import MOST_PARTS, REQUEST_SECONDS, SMALL
 from tidegate.server.cli.serve_options import add_options
+from tidegate.server.endpoints.stream_threads import StreamThreads
 from tidegate.server.endpoints.upload_endpoint import AT_ONCE, CHUNK_SECONDS
-from tidegate.server.serving import LARGEST_AT_ONCE
+from tidegate.server.serving import LARGEST_AT_ONCE, _options
 from tidegate.server.setup.settings import Settings
 
 from .modules import TOP, modules
@@ -128,26 +135,82 @@ def test_the_page_on_security_has_the_defaults_of_the_code() -> None:
     assert of["idle-seconds"] == "a day"
 
 
+def cells(table: str) -> dict[str, list[str]]:
+    """The cells of each row of a table, by the row's first cell."""
+    split = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line[:2] == "| ")
+    return {first: rest for first, *rest in split}
+
+
+def in_ledger(queue_bytes: int) -> int:
+    """The number of epochs of a task that may be sealed and not acknowledged."""
+    return Ledger((), max_pending_epochs=8, start=FIRST, most_splits=most_splits(queue_bytes))._most_epochs
+
+
+def of_principal(bound: object, name: str) -> int:
+    """The number that a bound has for each principal."""
+    left: int = getattr(bound, name).left("a principal")
+    return left
+
+
 def test_the_page_on_security_has_the_bounds_of_the_code_that_no_option_changes() -> None:
-    table = section("security.md", "What one caller can take from others")
-    lines = (line.strip("|").split(" | ") for line in table.splitlines())
-    bounds = {cells[0].strip(): cells[1] for cells in lines if len(cells) > 1}
-    queue_bytes = TaskOptions().queue_bytes
-    said = {
+    rows_of_page = cells(section("security.md", "What one caller can take from others"))
+    queue_bytes, settings = TaskOptions().queue_bytes, Settings()
+    streams = StreamThreads(cast("Any", None), settings.flight_streams, cast("Any", None), principals=True)
+    said: dict[str, tuple[str, ...]] = {
+        "threads": (f"more than {LONG_NS // 10**6} ms",),
         "uploads of a principal": (f"{AT_ONCE} under way", {60.0: "after a minute"}[CHUNK_SECONDS]),
         "uploads of a principal that no task has taken yet": ({600.0: "within ten minutes"}[KEPT_SECONDS],),
         "files of uploads": (f"at least {FILE_BYTES >> 10} KiB",),
-        "slow requests of a principal (not complete after 0.25 s)": (f"{SLOW_AT_ONCE}, each",),
-        "`Feed` calls of a principal that wait for their client": (f"{IDLE_FEEDS}, each",),
+        "calls": ({3072: "three quarters of"}[of_principal(CallBounds(4096), "_calls")],),
+        "threads of calls": (),
         "calls that wait for slow folders or files of their plans, each with a thread of its own": (
             f"{MOST_OF_PRINCIPAL} of a principal, {MOST} of all",
             f"wait for {PATIENCE:g} s",
         ),
+        "requests of a principal that have come whole and have no answer yet": (f"{LARGEST_AT_ONCE} times",),
+        "answers of a principal that are not sent, because its clients do not read them": (f"{LARGEST_AT_ONCE} times",),
+        f"slow requests of a principal (not complete after {SOON:g} s)": (f"{SLOW_AT_ONCE}, each",),
+        "`Feed` calls of a principal that wait for their client": (f"{IDLE_FEEDS}, each",),
         "a request on its way": (f"within {REQUEST_SECONDS:g} s",),
+        "Flight streams": ({32: "at most half"}[of_principal(streams, "_of_principal")],),
         "number of a task's waiting splits": (f"/ {queue_bytes // most_splits(queue_bytes)},", f"{most_splits(1):,}"),
+        "epochs of a task that are sealed and not acknowledged": (
+            f"/ {queue_bytes // in_ledger(queue_bytes):,},",
+            f"at least {in_ledger(1)}",
+        ),
     }
-    missing = [(name, words) for name, all_ in said.items() for words in all_ if words not in bounds[name]]
-    assert (missing, SOON) == ([], 0.25)
+    assert [(name, words) for name, all_ in said.items() for words in all_ if words not in rows_of_page[name][0]] == []
+    assert {name for name, row in rows_of_page.items() if row[-1] == "fixed"} - said.keys() == set()
+    defaults = {"number of a task's waiting splits": most_splits, list(said)[-1]: in_ledger}
+    assert all(rows_of_page[name][-1] == f"{count(queue_bytes):,}" for name, count in defaults.items())
+
+
+def test_the_limits_of_requests_and_connections_are_those_of_the_code() -> None:
+    page = (TOP / "docs" / "operations.md").read_text()
+    limits_of_page = cells(page.partition("**Of requests and connections.**")[2].partition("**Of plans.**")[0])
+    options = dict(_options())
+    listing = f"{BOUNDS.files:,} files in {BOUNDS.folders:,} folders, {BOUNDS.depth} levels deep, {BOUNDS.seconds:g} s"
+    said = {
+        "a request with neither": f"{SMALL >> 10} KiB",
+        "any other request": f"{MOST_PARTS:,} fields",
+        "a connection without calls": f"{options['grpc.max_connection_idle_ms'] // 60_000} minutes",
+        "a connection in which nothing comes for a minute": f"{options['grpc.keepalive_timeout_ms'] // 1000} s",
+        "the arrival of a request": f"{REQUEST_SECONDS:g} s",
+        "(T) calls of a principal, until": {3072: "three quarters of"}[of_principal(CallBounds(4096), "_calls")],
+        "(T) requests of a principal that are slow": f"{SLOW_AT_ONCE}",
+        "(T) [`Feed`]": f"{IDLE_FEEDS}",
+        "(T) bytes of a principal's requests": f"{LARGEST_AT_ONCE} times",
+        "(T) bytes of a principal's answers": f"{LARGEST_AT_ONCE} times",
+        "(T) calls of a principal that make a task": f"{MOST_OF_PRINCIPAL}",
+        "the same calls of all": f"{MOST}",
+        "(A) uploads of a principal under way": f"{AT_ONCE}",
+        "time in which no data of an upload comes": f"{CHUNK_SECONDS:g} s",
+        "one folder or pattern": listing,
+    }
+    for name, words in said.items():
+        (bound,) = (row[0] for first, row in limits_of_page.items() if first.startswith(name))
+        assert any(part.startswith(words) for part in bound.split(", and "))
+    assert (options["grpc.keepalive_time_ms"], SOON) == (60_000, 0.25)
 
 
 def errors_of(title: str) -> set[tuple[str, str]]:
