@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 
 import duckdb
 
-from tidegate.operators.duckdb.made_bytes import MadeBytes
+from tidegate.operators.duckdb.statement_functions import StatementFunctions
 
 
 @contextmanager
 def runnable(sql: str, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """The statement, while the connection has the functions that DuckDB itself does not have."""
-    with closing(MadeBytes(sql, connection, memory=1 << 30, threads=1, check=lambda: None)) as functions:
+    with closing(StatementFunctions(sql, connection, memory=1 << 30, threads=1, check=lambda: None)) as functions:
         yield functions.named(sql)

@@ -42,8 +42,8 @@ from .held import limited_room
 from .instances import Instance
 from .long_values import LongValues
 from .loop_resources import Later, LoopBound, LoopWatch, counted, never
-from .made_bytes import MadeBytes
 from .statement import FETCHED_BYTES, Ordered, Statement
+from .statement_functions import StatementFunctions
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes, passing_rows
 
 _SMALL_BYTES = 8 << 20
@@ -117,7 +117,7 @@ class Fragment(Operator):
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
         threads = instance.settings.threads
-        self._made = MadeBytes(
+        self._functions = StatementFunctions(
             sql, self._connection, memory=self._memory, threads=threads, check=look, plan_path=plan_path
         )
         try:
@@ -126,7 +126,7 @@ class Fragment(Operator):
             if any(stream.may_be_wide for stream in streams):
                 hand_on_at_once(self._connection)
             self._statement = Statement(
-                self._made.named(sql),
+                self._functions.named(sql),
                 instance=instance,
                 connection=self._connection,
                 streams=tuple(zip(self._sources, self._inputs, strict=True)),
@@ -191,7 +191,7 @@ class Fragment(Operator):
         return None
 
     def close(self) -> None:
-        self._made.close()
+        self._functions.close()
         self._instance.disconnect(self._connection)
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -311,7 +311,7 @@ class Fragment(Operator):
             try:
                 yield from self._fetched()
             except failures.ENGINE_ERRORS:
-                if self._made.failure is None or part.num_rows == 1:
+                if self._functions.failure is None or part.num_rows == 1:
                     raise
                 half = part.num_rows // 2
                 parts += (part.slice(half), part.slice(0, half))
@@ -323,10 +323,10 @@ class Fragment(Operator):
         size, room, most = 0, self._spill_room(), min(FETCHED_BYTES, self._memory // _FETCHED_SHARE)
         for relation in self._inputs:
             size += relation.hold(most - size, room)
-        return size <= most and not (self._made and prod(map(_held_rows, self._inputs)) > BATCH_ROWS)
+        return size <= most and not (self._functions.counting and prod(map(_held_rows, self._inputs)) > BATCH_ROWS)
 
     def _fetched(self) -> Generator[pa.RecordBatch]:
-        self._made.begin(in_all=True)
+        self._functions.begin(in_all=True)
         yield from self._statement.execute()
 
     def _streamed(self, sql: str, values: Sequence[object], *, last: bool = False) -> Generator[pa.RecordBatch]:
@@ -335,16 +335,16 @@ class Fragment(Operator):
             relation.hold(0, room)  # the first rows, which tell how wide they are
             if last:
                 relation.read_last()
-        self._made.begin(in_all=False)
+        self._functions.begin(in_all=False)
         rows = self._statement.stream(sql, values, self._batch_rows())
-        return _gathered(rows, self._made) if self._made else rows
+        return _gathered(rows, self._functions) if self._functions.counting else rows
 
     def _batch_rows(self) -> int:
         """The number of rows to hand out at once: a row may be made of one row of each input."""
         if any(source.in_parts for source in self._sources):
             return rows_within(PART_BYTES, self._input_row_bytes(), _TEXT_ROWS)
         fixed = fixed_row_bytes(self.schema)
-        most = _MADE_ROWS if self._made else BATCH_ROWS if fixed is not None else _TEXT_ROWS
+        most = _MADE_ROWS if self._functions.counting else BATCH_ROWS if fixed is not None else _TEXT_ROWS
         widest = max(fixed or 0, self._files.widest_bytes, self._input_row_bytes())
         return rows_within(BATCH_BYTES, widest, most)
 
@@ -356,7 +356,7 @@ class Fragment(Operator):
         if self._spill is Spill.AUTO:
             for relation in self._inputs:
                 relation.keep()
-        self._made.begin(in_all=False)
+        self._functions.begin(in_all=False)
         with self._statement.executed(*self._bound(), self._batch_rows) as (profile, rows):
             excess = builds.excess(profile, self._memory, self._input_row_bytes())
             if excess is None:
@@ -393,7 +393,7 @@ class Fragment(Operator):
         for relation in self._inputs:
             relation.read_again()
         return self._streamed(
-            *self._statement.bound(self._files.pieces, self._files.paths, self._made.named(self._ordered.sql))
+            *self._statement.bound(self._files.pieces, self._files.paths, self._functions.named(self._ordered.sql))
         )
 
     def _too_large(self, excess: builds.Excess) -> ExecutionError:
@@ -424,8 +424,8 @@ class Fragment(Operator):
                 return relation.failure
         if self._interrupted:
             return self._interruption()
-        if self._made.failure is not None:
-            return self._made.failure
+        if self._functions.failure is not None:
+            return self._functions.failure
         loop = self._watch.cause(error)
         if loop is not None:
             return loop
@@ -440,10 +440,10 @@ class Fragment(Operator):
         )
 
 
-def _gathered(rows: Generator[pa.RecordBatch], counting: MadeBytes) -> Generator[pa.RecordBatch]:
+def _gathered(rows: Generator[pa.RecordBatch], functions: StatementFunctions) -> Generator[pa.RecordBatch]:
     """The rows in fewer batches. Closing the iterator closes `rows`."""
     with closing(rows):
-        yield from gathered(counting.handed_out(rows))
+        yield from gathered(functions.counting.handed_out(rows))
 
 
 def _held_rows(relation: FragmentInput) -> int:

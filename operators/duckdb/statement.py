@@ -15,7 +15,7 @@ from ..sources.file_relations import FileSource, define
 from . import builds, failures
 from .duckdb_calls import Connection, Engine, Relation, batches_of
 from .instances import Instance
-from .made_bytes import MadeBytes
+from .statement_functions import StatementFunctions
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 
 #: Rows that are fetched at once lie in memory that DuckDB does not count, even for blocking statements and streamed
@@ -195,18 +195,18 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     """
     connection = instance.connect()
     memory = instance.settings.memory_limit
-    counting = MadeBytes(sql, connection, memory=memory, threads=1, check=_go_on)
+    functions = StatementFunctions(sql, connection, memory=memory, threads=1, check=_go_on)
     inputs = [(s, FragmentInput(s, strict=False, check=_go_on, memory=memory, plan_path="")) for s in streams]
     clock = None if context is None else (context.relation, ContextInput(context))
     try:
         definitions = register(instance.engine, connection, inputs, clock)
         instance.tune_for(sql)
-        instance.engine.prepare(connection, "trial", with_definitions(counting.named(sql), definitions))
+        instance.engine.prepare(connection, "trial", with_definitions(functions.named(sql), definitions))
     except failures.ENGINE_ERRORS as error:
         instance.broken = instance.broken or failures.is_fatal(error)
         return failures.sentence(failures.text_of(error))
     finally:
-        counting.close()
+        functions.close()
         instance.disconnect(connection)
     return None
 

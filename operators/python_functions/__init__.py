@@ -1,5 +1,5 @@
 """The functions of statements that DuckDB does not have, or cannot interrupt, in Python. `PYTHON_FUNCTIONS` lists
-them.
+them. `MadeBytes` counts the bytes of long values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Final
 from .edit_distance import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, edit_distance
 from .like import LIKE, LIKE_STEPS, like
 from .look_around import LOOK_AROUND, look_around
+from .made_bytes import WIDE_FROM, WIDE_OUTPUT, WIDE_ROWS, MadeBytes
 from .pattern_search import GIVEN
 from .python_function import PythonFunction
 from .re2_cost import ROW_STEPS, SHARED_STEPS
@@ -27,6 +28,10 @@ __all__ = [
     "ROW_STEPS",
     "SHA2",
     "SHARED_STEPS",
+    "WIDE_FROM",
+    "WIDE_OUTPUT",
+    "WIDE_ROWS",
+    "MadeBytes",
     "PythonFunction",
 ]
 

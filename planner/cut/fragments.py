@@ -12,8 +12,8 @@ import pyarrow as pa
 from ...operators.core.blocks import BLOCK_ROWS
 from ...operators.core.column import Column
 from ...operators.duckdb.loop_resources import LoopBound
-from ...operators.duckdb.made_bytes import WIDE_ROWS
 from ...operators.kernels import SMALL_ROWS, Step
+from ...operators.python_functions import WIDE_ROWS
 from .. import ir
 from ..analysis.row_wise import is_row_wise
 from ..distribution.origins import Key

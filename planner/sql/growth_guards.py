@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ...operators.core import quoting
-from ...operators.duckdb.made_bytes import WIDE_FROM, WIDE_OUTPUT, WIDE_ROWS
+from ...operators.python_functions import WIDE_FROM, WIDE_OUTPUT, WIDE_ROWS
 from ...proto.errors import LONGEST_PLACE, PlanError, Problem
 from .. import ir
 from ..functions import result_types

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate.operators.duckdb.made_bytes import InnerStatements
+from tidegate.operators.duckdb.statement_functions import InnerStatements
 from tidegate.operators.python_functions.pattern_search import Ask, Limits
 from tidegate.operators.python_functions.re2_cost import cost_of
 from tidegate.operators.python_functions.regular_expression import regular_expression

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators.core import quoting
-from tidegate.operators.duckdb.made_bytes import MadeBytes
+from tidegate.operators.duckdb.statement_functions import StatementFunctions
 from tidegate.operators.python_functions.re2_cost import ROW_STEPS, cost_of
 from tidegate.planner.functions.templates import regexp_calls
 from tidegate.planner.functions.templates.regexp_calls import Pattern
@@ -38,7 +38,7 @@ def looks(call: str, native: str, text: str, pattern: str = PATTERN, *, others: 
     sql = f"SELECT {call}, {native} FROM (SELECT * FROM t{others})"
     with oracle({"t": pa.table({"x": [text], "p": [pattern]})}) as connection:
         check = lambda: seen.append(None)  # noqa: E731 - a look
-        with closing(MadeBytes(sql, connection, memory=1 << 30, threads=1, check=check)) as functions:
+        with closing(StatementFunctions(sql, connection, memory=1 << 30, threads=1, check=check)) as functions:
             [(answer, expected)] = connection.execute(functions.named(sql)).fetchall()
     assert answer == expected
     return len(seen)
