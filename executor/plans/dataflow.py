@@ -16,7 +16,7 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics as RunLoops
 from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
 from ...operators.core.column import Column, schema_of
-from ...operators.core.cpus import usable_cpus
+from ...operators.core.machine import usable_cpus
 from ...operators.core.operator import StateReader, StateWriter, Stream
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from ...operators.core.submit import Submit

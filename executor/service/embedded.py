@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ...operators.core.cpus import usable_cpus
+from ...operators.core.machine import usable_cpus
 from ...operators.indexes.sql import Database, sqlite
 from ...proto.operator_registration import UserOperators
 from ...proto.values import TaskOptions

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from ...operators.core.column import schema_of
-from ...operators.core.cpus import usable_cpus
+from ...operators.core.machine import usable_cpus
 from ...operators.core.piece import Piece
 from ...operators.core.row_reader import reader_of
 from ...operators.duckdb.instances import InstancePool, InstanceSettings

@@ -29,6 +29,7 @@ _log = logging.getLogger("tidegate.server")
 
 _CLOSING_SECONDS: Final = 3.0
 _IDLE_SECONDS: Final = 86_400.0
+_MEMORY: Final = ("memory_limit", "queue_bytes", "output_bytes")
 _SETTINGS: Final = (
     *("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "streams_per_principal"),
     "connections_per_peer",
@@ -138,16 +139,23 @@ def _settings(options: argparse.Namespace, defaults: TaskOptions, tokens: Tokens
 def _ceilings(options: argparse.Namespace, defaults: TaskOptions, chosen: Mapping[str, Any]) -> Ceilings:
     """The ceilings: the limits that the operator has `chosen`.
 
-    With principals, they may ask for no more than the defaults where the operator says nothing.
+    Where the operator says nothing, principals may ask for no more than the defaults. Callers without a token may ask
+    for no more memory than there is, unless Spark's machines, which may have more, compute.
     """
     from ...executor.runtime.ceilings import Ceilings
+    from ...operators.core.machine import usable_memory
 
     trusts_all = options.tokens is None
     bounded = () if trusts_all else (*SIZES, "max_pending_epochs", "idle_seconds")
+    machines = _MEMORY if trusts_all and not options.spark else ()
     half = None if trusts_all else max(1, options.max_tasks // 2)
     summed = {name: getattr(options, f"{name}_per_principal") for name in SIZES}
     return Ceilings(
-        options={**{name: getattr(defaults, name) for name in bounded}, **chosen},
+        options={
+            **{name: getattr(defaults, name) for name in bounded},
+            **{name: max(getattr(defaults, name), usable_memory()) for name in machines},
+            **chosen,
+        },
         options_of_principal={name: most for name, most in summed.items() if most is not None},
         tasks=options.max_tasks,
         tasks_of_principal=options.max_tasks_per_principal or half,

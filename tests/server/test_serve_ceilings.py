@@ -80,14 +80,35 @@ def test_no_task_has_more_of_an_option_than_the_server(serve: Serve) -> None:
     serve([flag(name, value) for name, value in most.items()], call)
 
 
-def test_a_server_without_tokens_has_no_ceiling_where_the_operator_says_nothing(serve: Serve) -> None:
+def test_callers_without_tokens_may_ask_for_all_but_more_memory_than_there_is(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = {"memory_limit": 5 << 30, "queue_bytes": 5 << 30, "output_bytes": 5 << 30}
+    monkeypatch.setattr("tidegate.operators.core.machine.usable_memory", lambda: 5 << 30)
+
     def call(address: str) -> None:
         with tidegate.connect(address) as client:
-            tasks = [client.create_task(PLAN, memory_limit=1 << 40, idle_seconds=0) for _ in range(3)]
+            tasks = [client.create_task(PLAN, **most, spill_quota=1 << 50, idle_seconds=0) for _ in range(3)]
             assert tasks[0].info().options.idle_seconds == 0
             assert refusal(client)[0] == "TOO_MANY_TASKS"
+            tasks[0].delete()
+            for name, value in most.items():
+                assert refusal(client, **{name: value + 1})[0] == "ABOVE_CEILING", name
 
     serve(["--max-tasks=3"], call)
+
+
+def test_a_small_machine_refuses_no_default_and_nothing_that_its_operator_allows(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.operators.core.machine.usable_memory", lambda: 1 << 30)
+
+    def call(address: str) -> None:
+        with tidegate.connect(address) as client:
+            client.create_task(PLAN, memory_limit=4 << 30, queue_bytes=2 << 30).delete()
+            assert refusal(client, memory_limit=(4 << 30) + 1)[0] == "ABOVE_CEILING"
+
+    serve(["--queue-bytes=2GiB"], call)
 
 
 def test_all_tasks_of_a_principal_have_no_more_of_an_option_than_a_principal_may(serve: Serve, tokens: str) -> None:

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from ....proto.arrow.validation import validated, validated_schema
 from ....proto.errors import ExecutionError
-from ...core.cpus import usable_cpus
 from ...core.interrupts import look
+from ...core.machine import usable_cpus
 from ...core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
 from .format import BATCH_ROWS
 from .orc_frames import DESCRIPTION, OUT_OF_MEMORY, Kind, receive, send

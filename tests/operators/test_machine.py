@@ -1,4 +1,4 @@
-"""CPUs that a process may use: those that it may run on, and the quota of its control groups."""
+"""CPUs and memory that a process may use: those of the machine, and the limits of its control groups."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.operators.core import cpus
-from tidegate.operators.core.cpus import usable_cpus
+from tidegate.operators.core import machine
+from tidegate.operators.core.machine import usable_cpus, usable_memory
 
 
 @pytest.fixture(autouse=True)
 def node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with 64 CPUs."""
-    monkeypatch.setattr(cpus, "_runnable", lambda: 64)
+    """A machine with 64 CPUs and 8,000 bytes."""
+    monkeypatch.setattr(machine, "_runnable", lambda: 64)
+    monkeypatch.setattr(machine, "_memory", lambda: 8_000)
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -61,6 +62,25 @@ def test_without_control_groups_all_cpus_count(tmp_path: Path) -> None:
     assert usable_cpus(tmp_path) == 64
 
 
+@pytest.mark.parametrize(("limit", "usable"), [("6000", 6_000), ("9000", 8_000), ("max", 8_000)])
+def test_a_limit_of_version_2_bounds_the_memory(tmp_path: Path, limit: str, usable: int) -> None:
+    files = {"proc/self/cgroup": "0::/pods/one\n", "sys/fs/cgroup/pods/one/memory.max": "7000\n"}
+    outer = {"sys/fs/cgroup/pods/memory.max": limit + "\n"}
+    assert usable_memory(write(tmp_path, files)) == 7_000
+    assert usable_memory(write(tmp_path, outer)) == min(7_000, usable)
+
+
+@pytest.mark.parametrize(("limit", "usable"), [("6000", 6_000), ("9223372036854771712", 8_000)])
+def test_a_limit_of_version_1_bounds_the_memory(tmp_path: Path, limit: str, usable: int) -> None:
+    files = {"proc/self/cgroup": "5:memory:/docker/5f0c\n4:cpu,cpuacct:/docker/5f0c\n0::/\n"}
+    files["sys/fs/cgroup/memory/docker/5f0c/memory.limit_in_bytes"] = limit + "\n"
+    assert usable_memory(write(tmp_path, files)) == usable
+
+
+def test_without_control_groups_all_memory_counts(tmp_path: Path) -> None:
+    assert usable_memory(tmp_path) == 8_000
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux binds processes to CPUs")
 def test_a_process_bound_to_one_cpu_gives_a_relaxed_task_one_thread() -> None:
     program = """
@@ -68,7 +88,7 @@ import os
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 from tidegate.proto.values import Determinism, TaskOptions
 from tidegate.executor.plans.dataflow import instance_settings
-from tidegate.operators.core.cpus import usable_cpus
+from tidegate.operators.core.machine import usable_cpus, usable_memory
 print(usable_cpus(), instance_settings(TaskOptions(determinism=Determinism.RELAXED), ()).threads)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
