@@ -262,7 +262,7 @@ class _Finding:
         for at, expression in enumerate(expressions):
             if is_column(expression):
                 self._join((relation, at), below[expression.index])
-            else:
+            elif not _is_null(expression):
                 self._seen.add((relation, at))
                 self._look_at((expression,), below)
 
@@ -326,6 +326,11 @@ def _passed(call: ir.Measure | ir.WindowCall) -> ir.Field | None:
     """The column of which a call's result is a value, if there is one."""
     first = call.arguments[0] if call.arguments else None
     return first if call.function.name in _PASSING and is_column(first) else None
+
+
+def _is_null(expression: ir.Expression) -> bool:
+    """Tests for what stands in for a column, in a union or a grouping set: it has no long value."""
+    return isinstance(expression, ir.Literal) and expression.value is None
 
 
 def _is_short(argument: object) -> bool:

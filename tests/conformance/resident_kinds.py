@@ -100,13 +100,13 @@ def unnested(refused: Refused, **options: Any) -> Kind:
     return Kind(plan=of_parts, refused=refused, options=options)
 
 
-def looked_up(index: str) -> Kind:
+def looked_up(index: str, refused: Refused) -> Kind:
     """Each row with its row of the table `r`."""
     detail = IndexLookupJoin(keys=[IndexLookupJoin.Key(left=0, right=0)], type=IndexLookupJoin.TYPE_LEFT, index=index)
     columns = {"k": operated.I64, "g": operated.I64, "t": operated.TEXT}
     names = [f"c{at}" for at in range(2 * len(columns))]
     relation = operated.operated(detail, *(operated.read(source, columns) for source in SOURCES))
-    return Kind(plan=lambda: operated.plan(relation, names), fed=FED, bound="r")
+    return Kind(plan=lambda: operated.plan(relation, names), fed=FED, bound="r", refused=refused)
 
 
 def built(build: Callable[[Any, Any], Any], fed: str = "l", refused: Refused | None = None, **options: Any) -> Kind:
@@ -193,7 +193,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "top n with ties": by_hand(lambda: _top(_read("l")), len(SCHEMA)),
     "grouping sets": sql("SELECT g, k % 10 AS m, max(t) AS t FROM l GROUP BY GROUPING SETS ((g), (k % 10), ())"),
     "correlated": sql("SELECT k, t, (SELECT max(r.t) FROM r WHERE r.k = l.k) AS s FROM l", FED),
-    "lateral join": by_hand(lambda: _lateral(*map(_read, SOURCES)), 2 * len(SCHEMA), FED),
+    "lateral join": by_hand(lambda: _lateral(*map(_read, SOURCES)), 2 * len(SCHEMA), FED, refused("MEMORY_LIMIT")),
     "expand": by_hand(lambda: _expanded(_read("l")), 4),
     "unnest": unnested(LONG_ROW),
     "pack lists": over(
@@ -204,10 +204,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "write": by_hand(lambda: _written(_read("l")), len(SCHEMA)),
     "user operator": over(READ, UserOperator(name="passed on"), SCHEMA.names),
-    "look-ups in a table": looked_up(""),
-    "look-ups in files": looked_up("file"),
+    "look-ups in a table": looked_up("", refused("INDEX_TOO_LARGE")),
+    "look-ups in files": looked_up("file", refused("UNSUPPORTED_INDEX", "100 KB", "10 MB")),
     "join with a table": Kind(
-        plan=lambda: planned("SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.k = r.k"), fed=FED, bound="r"
+        plan=lambda: planned("SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.k = r.k"), fed=FED, bound="r", refused=MANY
     ),
     "windows of time": built(lambda left, _: windows.tumbling(left, "k", 10, keys=["g"], measures=[ANY])),
     "sliding windows of time": built(lambda left, _: windows.sliding(left, "k", 100, 50, keys=["g"], measures=[ANY])),
@@ -216,7 +216,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "counts of sliding windows": built(
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[sub.f.count().alias("n")])
     ),
-    "interval join": built(lambda left, right: windows.interval_join(left, right, "k", after=1), FED),
+    "interval join": built(lambda left, right: windows.interval_join(left, right, "k", after=1), FED, MANY),
     "as-of join": built(lambda left, right: windows.as_of_join(left, right, "k", keys=["g"]), FED),
     "rows on time": built(lambda left, _: windows.on_time(left, "k")),
     "continuous grouping sets": continuous(

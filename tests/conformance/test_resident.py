@@ -24,7 +24,7 @@ from .resident_kinds import KINDS, SCHEMA, WIDTHS, Kind
 
 LIMIT = 64 * MIB
 RUNS = (
-    *(("100 KB", kind) for kind in ("read", "arrow in one batch", "csv", "json", "limit", "join")),
+    *(("100 KB", kind) for kind in ("read", "arrow in one batch", "csv", "json", "as-of join", "join")),
     *(("100 KB", kind) for kind in ("sort", "sort by the text", "greatest by each key", "loop that joins texts")),
     *(("1 KB", kind) for kind in ("union", "node that makes texts", "few texts that grow")),
     *(("10 MB", kind) for kind in ("lengths in order", "texts that grow in a join")),
@@ -32,7 +32,13 @@ RUNS = (
     *(("1 KB", kind) for kind in ("groups of texts", "continuous count", "continuous join")),
     *(("8 B", kind) for kind in ("filter", "count by each key", "continuous filter")),
 )
-SEARCHED = (("1 KB", "sort by the text"), ("1 KB", "window"), ("8 B", "sort"), ("100 KB", "intersect"))
+SEARCHED = (
+    ("100 KB", "limit"),
+    ("1 KB", "sort by the text"),
+    ("1 KB", "window"),
+    ("8 B", "sort"),
+    ("100 KB", "intersect"),
+)
 """Of other widths, or of another operation that runs as one of `RUNS` does."""
 
 WITHOUT_A_KIND: Final[Mapping[type[ir.Relation], str]] = {

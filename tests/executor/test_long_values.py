@@ -38,6 +38,10 @@ QUERIES: Final = {
     "join on the text": "SELECT l.k, r.k AS m, r.t FROM l JOIN r ON l.t = r.t WHERE l.k < 60",
     "semi join on the text": "SELECT k, t FROM l WHERE t IN (SELECT t FROM r)",
     "a sort of a union": "SELECT k, t FROM (SELECT k, t FROM l UNION ALL SELECT k, t FROM r) ORDER BY k",
+    "a window over a union with nulls": (
+        "SELECT k, t, count(k) OVER (ORDER BY k) AS n FROM (SELECT k, t FROM l UNION ALL SELECT k + 9000, NULL FROM r)"
+    ),
+    "grouping sets": "SELECT g, t, count(k) AS n FROM l GROUP BY GROUPING SETS ((g), (t), ())",
     "a condition": "SELECT k, t FROM l WHERE t <> '' ORDER BY k",
     "a text that is looked at": "SELECT k, t, length(t) AS n FROM l ORDER BY k",
     "a text that is sorted by": "SELECT k, t FROM l ORDER BY t, k",
