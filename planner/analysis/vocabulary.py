@@ -7,8 +7,10 @@ so a plan all of whose words DuckDB has taken in other statements need not be tr
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, cast, get_args
 
 from .. import ir
@@ -20,6 +22,7 @@ _EXPRESSIONS: Final = frozenset(get_args(ir.Expression))
 _SKIPPED: Final = frozenset({"plan_path", "relation", "schema", "names", "source"})
 _NAMES: Final[dict[type, tuple[str, ...]]] = {}
 _TYPES: Final = frozenset(get_args(Type))
+_TYPE: Final = attrgetter("type")
 
 
 def vocabulary(plan: ir.Plan) -> frozenset[int]:
@@ -49,10 +52,17 @@ def _of_relation(relation: ir.Relation) -> Iterator[Hashable]:
 def _word(node: object) -> Hashable:
     """The form of an expression, measure or call over parts of which only kinds and types count."""
     if isinstance(node, ir.OneOf):
-        return ir.OneOf, frozenset(map(_kinds, (node.value, *node.options)))
+        return ir.OneOf, frozenset(map(_kinds, _different((node.value, *node.options))))
     if isinstance(node, ir.Call) and node.function.urn.endswith("comparison"):
         return node.function, _kinds(tuple(item for item in node.arguments if not isinstance(item, str)))
     return (type(node), *(_part(getattr(node, name)) for name in _names(type(node))))
+
+
+def _different(rows: Sequence[tuple[ir.Expression, ...]]) -> Iterable[tuple[ir.Expression, ...]]:
+    """Rows of one width without most of those that differ in values alone: literals of one list share their type."""
+    items = [*chain.from_iterable(rows)]
+    kinds = zip(map(type, items), map(id, map(_TYPE, items)), strict=True)
+    return dict(zip(zip(*[kinds] * len(rows[0]), strict=True), rows, strict=True)).values()
 
 
 def _kinds(row: tuple[ir.Expression, ...]) -> Hashable:

@@ -33,6 +33,8 @@ levels take two to three times as long where values have names.
 READINGS: Final = 4
 """The readings of a clock value that stay in the expressions of a relation. All others read one column."""
 
+_UNMOVED: Final = tree.LEAVES - {ir.ContextVariable}
+"""The kinds of operands that never move out of an expression."""
 LIMIT: Final = 250
 """The most levels of an expression out of which nothing can be moved. A level is up to three of the parser's levels, of
 which the parser takes 1,000.
@@ -144,8 +146,11 @@ class _Splitting:
         if isinstance(part.expression, ir.ContextVariable):
             return self._reading(part.expression)
         expression = _flat_coalesce(_one_case(part.expression))
+        own = tree.operands(expression)
+        if _UNMOVED.issuperset(map(type, own)) and not is_connective(expression):
+            return _Split(expression, 2 if own else 1, 0)
         operands: list[_Split] = []
-        for at, operand in enumerate(tree.operands(expression)):
+        for at, operand in enumerate(own):
             if isinstance(operand, ir.ContextVariable):
                 operands.append(self._reading(operand))
             elif type(operand) in tree.LEAVES:

@@ -25,6 +25,13 @@ _EXPRESSION: Final = "substrait.Expression"
 _LITERAL: Final = "substrait.Expression.Literal"
 _LITERAL_TAG: Final = 1 << 3 | LENGTH_DELIMITED
 """Of the literal in an expression."""
+_TEXTS: Final = b"|".join(re.escape(bytes([length])) + b".{%d}" % length for length in range(64))
+_PLAIN_LITERAL: Final = re.compile(
+    rb"\n.(?:(?:[\x08\x10\x18\x28\x38]|\x80\x01)[\x80-\xff]{0,9}[\x00-\x7f]|Q.{8}|b(?:%b))(\x90\x03[\x00\x01])?"
+    % _TEXTS,
+    re.DOTALL,
+)
+"""An expression that is a boolean, a number, a date or a short text, and may say whether it may be null."""
 _ROW: Final = "substrait.Type.Struct"
 _COMPARISONS: Final = ("substrait.Expression.SwitchExpression.IfValue", "substrait.Expression.MultiOrList.Record")
 """A branch of a switch and a row of a list of several columns: DuckDB gets a comparison for each, which takes as long
@@ -128,7 +135,7 @@ def _count_wire(data: bytes, shape: Shape, counted: Counted) -> None:
     position, end, depth, columns, parts = 0, len(data), 0, 0, counted.parts
     most_parts = limits.PARTS.most
     around: list[tuple[int, Shape, int, int]] = []
-    while True:
+    while parts <= most_parts:
         while position >= end:
             if not around:
                 counted.parts = parts
@@ -155,6 +162,10 @@ def _count_wire(data: bytes, shape: Shape, counted: Counted) -> None:
                     data[position : position + length].translate(None, _NOT_LAST)
                 )
                 position += length
+            elif below.message == _EXPRESSION and (fields := _plain_literal(data, position, position + length)):
+                counted.literal()
+                parts += fields
+                position += length
             else:
                 around.append((end, shape, depth, columns + 1))
                 depth = counted.enter(below.message, depth, data, position, position + length)
@@ -163,8 +174,13 @@ def _count_wire(data: bytes, shape: Shape, counted: Counted) -> None:
                 end, shape, columns = position + length, below, 0
         else:
             position = _skip(data, position, end, wire_type)
-        if parts > most_parts:
-            raise limits.PARTS.refuse()
+    raise limits.PARTS.refuse()
+
+
+def _plain_literal(data: bytes, start: int, end: int) -> int:
+    """The fields of an expression that is one plain literal; 0 of any other. Lists have thousands of plain literals."""
+    literal = _PLAIN_LITERAL.fullmatch(data, start, end)
+    return 2 + (literal.lastindex or 0) if literal is not None and data[start + 1] == end - start - 2 else 0
 
 
 def _is_literal(data: bytes, start: int, end: int) -> bool:

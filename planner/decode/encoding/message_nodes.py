@@ -44,8 +44,11 @@ class Nodes(ABC):
         read them all at once. Raises `Malformed`.
         """
         literals = self._read_literals(numbers)
-        for number, literal in zip(numbers, literals or (), strict=False):
-            self._count(number, literal)
+        if literals is not None and self._taken.isdisjoint(numbers):
+            self._taken.update(numbers)
+        else:
+            for number, literal in zip(numbers, literals or (), strict=False):
+                self._count(number, literal)
         return literals
 
     def _count(self, number: int, message: Message) -> None:

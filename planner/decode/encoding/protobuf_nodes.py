@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -40,9 +41,10 @@ class WireMessage(NamedTuple):
         """The message. `put` puts the messages inside it into the table, and returns their numbers. Raises
         `Malformed`.
         """
-        message = pool().message_class(self.name)()
+        message_class, shape = _class_and_shape(self.name)
+        message = message_class()
         try:
-            message.ParseFromString(bytes(self._rewrite(self.start, self.end, shapes()[self.name], put)))
+            message.ParseFromString(bytes(self._rewrite(self.start, self.end, shape, put)))
         except DecodeError as error:
             raise Malformed(f"not a valid {self.name}: {error}") from error
         return message
@@ -100,6 +102,11 @@ class WireMessage(NamedTuple):
         return out
 
 
+@functools.cache
+def _class_and_shape(name: str) -> tuple[type[Any], Shape]:
+    return pool().message_class(name), shapes()[name]
+
+
 class WireNodes(Nodes):
     """The table of an encoded plan, or of a recursive message on its own."""
 
@@ -130,7 +137,8 @@ class WireNodes(Nodes):
         return known
 
     def _read_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:
-        return read_literals([self._table[number].content for number in numbers])
+        parts = [self._table[number] for number in numbers]
+        return read_literals([data[start:end] for _, data, start, end in parts])
 
     def _put(self, message: WireMessage) -> int:
         self._table.append(message)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
 
 from ... import ir
 from ...ir.types import Boolean
@@ -14,13 +16,15 @@ from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
+_TYPE: Final = attrgetter("type")
+
 
 def convert_singular_or_list(
     decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
 ) -> Steps[ir.Expression]:
     value = yield from decoder.expression(message.value, plan_path / "value", scope)
     options = yield from decoder.expressions(message.options, plan_path, "options", scope)
-    return _one_of(decoder, (value,), [(option,) for option in options], plan_path)
+    return _one_of(decoder, (value,), list(zip(options, strict=True)), plan_path)
 
 
 def convert_multi_or_list(
@@ -43,10 +47,10 @@ def _one_of(
         decoder.problems.add(plan_path, "MISSING", "an IN list must have a value and at least one option")
         return poison.EXPRESSION
     types = tuple(operand.type for operand in value)
-    rows = [tuple(operand.type for operand in option) for option in options]
-    kinds = set(rows)
+    rows = [tuple(map(_TYPE, option)) for option in options]
+    kinds = {tuple(map(id, row)): row for row in rows}.values()  # literals of one list share their types
     fitting = {row for row in kinds if len(row) == len(types) and all(map(comparable, types, row))}
-    for index, row in enumerate(rows):
+    for index, row in enumerate(rows if not fitting.issuperset(kinds) else ()):
         if row in fitting:
             continue
         at = plan_path.at("options", index)

@@ -11,13 +11,14 @@ import pytest
 from google.protobuf import json_format
 
 from tidegate.planner import ir
+from tidegate.planner.decode.encoding import counting
 from tidegate.planner.decode.encoding.json_nodes import JsonNodes
 from tidegate.planner.decode.encoding.literal_runs import read_literals
 from tidegate.planner.decode.encoding.message_classes import pool
 from tidegate.planner.ir.types import Type
 from tidegate.proto.errors import PlanError
 
-from .plans import Node, decode, decode_binary, field, filter_, number, only, plan, table, text
+from .plans import Node, decode, decode_binary, field, filter_, number, only, plan, plan_class, table, text
 
 PLAIN: list[Node] = [
     {"boolean": True},
@@ -100,6 +101,25 @@ def test_plain_literals_are_read_at_once(literal: Node) -> None:
 )
 def test_other_encodings_are_read_one_by_one(inside: bytes, why: str) -> None:
     assert read_literals([b"\x0a" + bytes([len(inside)]) + inside] * 2) is None, why
+
+
+@pytest.mark.parametrize("literal", [*PLAIN, *TABLED, {"string": "x" * 100}], ids=lambda literal: next(iter(literal)))
+@pytest.mark.parametrize("nullable", [False, True])
+def test_a_literal_counts_as_all_of_its_fields(literal: Node, *, nullable: bool) -> None:
+    message = json_format.ParseDict(in_list(*[{"literal": {**literal, "nullable": nullable}}] * 2), plan_class()())
+    counted = counting.Counted()
+    counting.count_wire(message.SerializeToString(), counted=counted)
+    assert counted.parts == fields_in(message)
+
+
+def fields_in(message: Any) -> int:
+    """The fields that are written, and those of the messages in them. Many numbers are one field, and one each."""
+    counts = 0
+    for written, value in message.ListFields():
+        values = value if written.is_repeated else [value]
+        counts += bool(written.is_packed) + len(values)
+        counts += sum(map(fields_in, values)) if written.message_type is not None else 0
+    return counts
 
 
 def test_texts_and_numbers_in_one_list_are_refused_at_the_first_that_does_not_fit() -> None:
