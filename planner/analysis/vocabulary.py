@@ -70,6 +70,11 @@ def _kinds(row: tuple[ir.Expression, ...]) -> Hashable:
 
 
 def _part(value: object) -> Hashable:
+    kind = type(value)
+    if kind is not ir.Literal and kind in _EXPRESSIONS:
+        return kind, nullable(value.type)  # type: ignore[attr-defined]  # every expression has a type
+    if kind in _TYPES:
+        return nullable(cast("Type", value))
     match value:
         case ir.Literal(value=str() | bytes() as text):
             # DuckDB looks at some texts when it plans: formats and patterns.
@@ -82,10 +87,6 @@ def _part(value: object) -> Hashable:
             return _word(value)
         case Mapping():
             return tuple(sorted(value.items()))
-        case _ if type(value) in _EXPRESSIONS:
-            return type(value), nullable(value.type)  # type: ignore[attr-defined]  # every expression has a type
-        case _ if type(value) in _TYPES:
-            return nullable(cast("Type", value))
         case Hashable():
             return value
         case _:

@@ -1,7 +1,8 @@
 """The decoder: drives the converters of relations and expressions over a plan's table of messages.
 
-A converter is a generator: if it needs a relation or an expression inside its own, it yields a request and is sent the
+A converter that needs a relation or an expression inside its own is a generator: it yields a request and is sent the
 result. `planner.ir.walk.unroll` keeps the converters on a stack of its own, so nothing recurses, whatever the depth.
+Most expressions are columns and literals, which need nothing: their converters return them at once.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from types import GeneratorType
+from typing import Any, Final, TypeAlias, TypeVar
 
+from ...operators.core.interrupts import look
 from .. import ir
 from ..ir.types import Boolean, Type
 from ..ir.walk import unroll
@@ -29,7 +32,10 @@ from .literal_values import Literals
 from .parameter_values import Parameters
 from .plan_path import PlanPath
 from .problems import Problems
-from .scope import Scope
+from .scope import Scope, Windows
+
+_MESSAGES: Final = 1_000
+"""The messages between two looks whether the work is to stop: some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +49,9 @@ class RelationRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpressionRequest:
-    """A request for the expression `number`, which sees the row of `scope`."""
+    """A request for the expression to which these steps lead."""
 
-    number: int
-    plan_path: PlanPath
-    scope: Scope
+    steps: Steps[ir.Expression]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +70,7 @@ Steps: TypeAlias = Generator[Request, Any, T]
 
 
 RelationConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Scope | None], Steps[ir.Relation]]"
-ExpressionConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Scope], Steps[ir.Expression]]"
+ExpressionConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Scope], ir.Expression | Steps[ir.Expression]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +128,7 @@ class Decoder:
         self.columns_above: dict[int, tuple[int, frozenset[int]]] = {}
         self._unfinished: set[int] = set()
         self._anchored: dict[ir.Relation, int] = {}
-        self._depth = 0
+        self._depth = self._messages = 0
         self._columns = 0
         self._sizes = TypeSizes()
         self._counts: Counter[limits.Limit] = Counter()
@@ -152,10 +156,19 @@ class Decoder:
 
     def argument(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """The expression `number`, which may be a lambda; poison if it is absent or broken."""
-        if not number:
+        message = self._take(number, plan_path) if number and self._has_depth(plan_path) else None
+        if message is None:
+            return poison.EXPRESSION if number else self.missing_expression(plan_path)
+        kind = message.WhichOneof("rex_type")
+        if kind is None:
             return self.missing_expression(plan_path)
-        expression: ir.Expression = yield ExpressionRequest(number, plan_path, scope)
-        return expression
+        plan_path = plan_path / kind
+        if kind in self._converters.refused_expressions:
+            self.problems.add(plan_path, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
+            return poison.EXPRESSION
+        converted = self._converters.expressions[kind](self, getattr(message, kind), plan_path, scope)
+        expression = (yield ExpressionRequest(converted)) if isinstance(converted, GeneratorType) else converted
+        return expression if self._has_sizes((expression.type,), plan_path) else poison.EXPRESSION
 
     def expression(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """The expression `number`, which may not be a lambda; otherwise as `argument`."""
@@ -195,10 +208,12 @@ class Decoder:
         self.problems.add(plan_path, "MISSING", "an expression is missing here")
         return poison.EXPRESSION
 
-    def scope(self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None) -> Scope:
+    def scope(
+        self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None, windows: Windows | None = None
+    ) -> Scope:
         """The row that the expressions of an operator over `inputs` see: the inputs' columns, one after the other."""
         if any(child is poison.RELATION for child in inputs):
-            return Scope(schema=None, outer=outer)
+            return Scope(schema=None, outer=outer, windows=windows)
         anchors: dict[int, range] = {}
         schema: ir.Schema = ()
         for child in inputs:
@@ -207,7 +222,7 @@ class Decoder:
             schema += child.schema
         if message.common.rel_anchor:
             anchors[message.common.rel_anchor] = range(len(schema))
-        return Scope(schema=schema, outer=outer, anchors=anchors)
+        return Scope(schema=schema, outer=outer, anchors=anchors, windows=windows)
 
     def check_extension(self, message: Message, plan_path: PlanPath) -> None:
         """Refuses an enhancement of the message. An optimization changes nothing."""
@@ -236,24 +251,28 @@ class Decoder:
     def _step(self, request: Request) -> Steps[Result]:
         self._depth += 1
         try:
-            if self._depth > limits.DEPTH.most:
-                self._refuse_depth(request.plan_path)
-                return poison.EXPRESSION if isinstance(request, ExpressionRequest) else poison.RELATION
             match request:
-                case RelationRequest():
-                    return (yield from self._relation(request))
                 case ExpressionRequest():
-                    return (yield from self._expression(request))
-                case SharedRequest():
+                    return (yield from request.steps)
+                case RelationRequest() if self._has_depth(request.plan_path):
+                    return (yield from self._relation(request))
+                case SharedRequest() if self._has_depth(request.plan_path):
                     return (yield from self._shared(request))
+                case _:
+                    return poison.RELATION
         finally:
             self._depth -= 1
 
-    def _refuse_depth(self, plan_path: PlanPath) -> None:
-        """Reports one part that is too deep, once: the parts beside it are mostly too deep as well."""
+    def _has_depth(self, plan_path: PlanPath) -> bool:
+        """Tests whether one part more inside of others is allowed, and reports the first that is too deep: the parts
+        beside it are mostly too deep as well.
+        """
+        if self._depth < limits.DEPTH.most:
+            return True
         if not self._refused_depth:
             self._refused_depth = True
             self.problems.add(plan_path, limits.REASON, limits.DEPTH.message())
+        return False
 
     def count(self, limit: limits.Limit, plan_path: PlanPath, number: int = 1) -> bool:
         """Counts so many of what has a limit, and tests the count against it. The first excess is reported, once.
@@ -289,6 +308,9 @@ class Decoder:
         return excess is None
 
     def _take(self, number: int, plan_path: PlanPath) -> Message | None:
+        self._messages += 1
+        if not self._messages % _MESSAGES:
+            look()
         try:
             return self.nodes.take(number)
         except Malformed as error:
@@ -323,21 +345,6 @@ class Decoder:
         if body.common.rel_anchor and relation is not poison.RELATION:
             self._anchored[relation] = body.common.rel_anchor
         return relation
-
-    def _expression(self, request: ExpressionRequest) -> Steps[ir.Expression]:
-        message = self._take(request.number, request.plan_path)
-        if message is None:
-            return poison.EXPRESSION
-        kind = message.WhichOneof("rex_type")
-        if kind is None:
-            return self.missing_expression(request.plan_path)
-        plan_path = request.plan_path / kind
-        if kind in self._converters.refused_expressions:
-            self.problems.add(plan_path, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
-            return poison.EXPRESSION
-        body = getattr(message, kind)
-        expression: ir.Expression = yield from self._converters.expressions[kind](self, body, plan_path, request.scope)
-        return expression if self._has_sizes((expression.type,), plan_path) else poison.EXPRESSION
 
     def _shared(self, request: SharedRequest) -> Steps[ir.Relation]:
         ordinal = request.ordinal

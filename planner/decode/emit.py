@@ -18,7 +18,7 @@ def emit(relation: ir.Relation, common: Message, plan_path: PlanPath, problems: 
     mapping = tuple(common.emit.output_mapping)
     if mapping == tuple(range(len(relation.schema))):
         return relation
-    expressions = []
+    types = []
     for position, index in enumerate(mapping):
         type_ = column(relation.schema, index)
         if type_ is None:
@@ -28,14 +28,11 @@ def emit(relation: ir.Relation, common: Message, plan_path: PlanPath, problems: 
                 f"there is no column {index}; the relation has {len(relation.schema)} columns, counted from 0",
             )
             type_ = poison.UNKNOWN
-        expressions.append(ir.Field(index=index, type=type_))
+        types.append(type_)
     if isinstance(relation, ir.Project) and relation.plan_path == str(plan_path) and len(set(mapping)) == len(mapping):
-        return _choose(relation, expressions)
-    return project(relation, expressions, str(plan_path))
-
-
-def _choose(below: ir.Project, fields: list[ir.Field]) -> ir.Project:
-    """A projection that chooses among the expressions of the projection just made: one relation instead of two."""
-    known = range(len(below.expressions))
-    chosen = [below.expressions[f.index] if f.index in known else poison.EXPRESSION for f in fields]
-    return project(below.input, chosen, below.plan_path)
+        # One relation instead of two: it chooses among the expressions of the projection just made.
+        known = range(len(relation.expressions))
+        chosen = [relation.expressions[index] if index in known else poison.EXPRESSION for index in mapping]
+        return project(relation.input, chosen, relation.plan_path)
+    fields = [ir.Field(index=index, type=type_) for index, type_ in zip(mapping, types, strict=True)]
+    return project(relation, fields, str(plan_path))

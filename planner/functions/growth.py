@@ -273,6 +273,7 @@ arguments together, or a value of fixed width.
 """
 
 _OTHERS: Final = Sum(1.0, 64.0)
+_VARIABLE: Final = frozenset({t.String, t.VarChar, t.FixedChar, t.Binary, t.FixedBinary, t.List, t.Map})
 
 
 def rule_of(file: str, name: str, result: Type) -> Rule | None:
@@ -283,10 +284,4 @@ def rule_of(file: str, name: str, result: Type) -> Rule | None:
 
 def is_variable(type_: Type) -> bool:
     """Tests whether values of the type are of any length."""
-    match type_:
-        case t.String() | t.VarChar() | t.FixedChar() | t.Binary() | t.FixedBinary() | t.List() | t.Map():
-            return True
-        case t.Struct(fields=fields):
-            return any(map(is_variable, fields))
-        case _:
-            return False
+    return type(type_) in _VARIABLE or (isinstance(type_, t.Struct) and any(map(is_variable, type_.fields)))

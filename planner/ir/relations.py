@@ -30,11 +30,12 @@ class _Found:
     changes.
     """
 
-    __slots__ = ("found_expressions", "found_inputs", "found_subqueries")
+    __slots__ = ("found_beneath", "found_expressions", "found_inputs", "found_subqueries")
 
     found_inputs: tuple[Relation, ...]
     found_expressions: tuple[Expression, ...]
     found_subqueries: tuple[Subquery, ...]
+    found_beneath: tuple[Relation, ...]
 
     def keep(self, name: str, parts: PartsT) -> PartsT:
         """Keeps what was found under one of the names above, and returns it."""

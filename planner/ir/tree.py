@@ -203,7 +203,7 @@ def _column(operand: ir.Expression) -> ir.Field:
 
 
 def _values(arguments: tuple[ir.Expression | str, ...]) -> tuple[ir.Expression, ...]:
-    return tuple(argument for argument in arguments if not isinstance(argument, str))
+    return tuple([argument for argument in arguments if not isinstance(argument, str)])
 
 
 def _arguments(old: tuple[ir.Expression | str, ...], take: Iterator[ir.Expression]) -> tuple[ir.Expression | str, ...]:

@@ -122,7 +122,11 @@ def has(plan: ir.Plan, *kinds: type[ir.Relation]) -> bool:
 
 def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relation's inputs, then the relations of its subqueries."""
-    return (*tree.inputs(relation), *(subquery.relation for subquery in subqueries_of(relation)))
+    try:
+        return relation.found_beneath
+    except AttributeError:
+        inner = [subquery.relation for subquery in subqueries_of(relation)]
+        return relation.keep("found_beneath", (*tree.inputs(relation), *inner))
 
 
 def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[ir.Relation, ir.Relation]) -> RelationT:

@@ -16,7 +16,7 @@ overflow::
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from ...operators.core.interrupts import look
 
@@ -32,28 +32,30 @@ def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) 
 
     A long walk stops where the thread's watch says so.
     """
-    stack = [step(root)]
-    steps = 0
+    top, around, steps = step(root), list[Generator[Node, Any, Result]](), 0
     result: Any = None  # a step that begins is sent None
     error: BaseException | None = None
-    while stack:
+    while True:
         steps += 1
         if not steps % _STEPS:
             look()
         try:
-            child = stack[-1].send(result) if error is None else stack[-1].throw(error)
+            child = top.send(result) if error is None else top.throw(error)
         except StopIteration as stop:
-            stack.pop()
             result, error = stop.value, None
         except BaseException as raised:  # noqa: BLE001 - handed to the parent, which may add its place
-            stack.pop()
             error = raised
         else:
-            stack.append(step(child))
-            result = error = None
-    if error is not None:
-        raise error
-    return cast("Result", result)
+            around.append(top)
+            top, result, error = step(child), None, None
+            continue
+        if around:
+            top = around.pop()
+        elif error is not None:
+            raise error
+        else:
+            answer: Result = result
+            return answer
 
 
 def each_once(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:

@@ -78,11 +78,12 @@ class _Part:
     """
 
     expression: ir.Expression
+    scope: Scope
     lambdas: int
     skipped: bool = False
 
     def inside(self, expression: ir.Expression, *, lambdas: int = 0, skipped: bool = False) -> _Part:
-        return _Part(expression, self.lambdas + lambdas, self.skipped or skipped)
+        return _Part(expression, self.scope, self.lambdas + lambdas, self.skipped or skipped)
 
 
 _Step: TypeAlias = Generator[_Part, str, str]
@@ -96,10 +97,20 @@ def _each(
     """
     rendered: list[str] = []
     for expression in expressions:
-        if not isinstance(expression, str):
-            expression = yield part.inside(expression, skipped=lazy and bool(rendered))  # noqa: PLW2901  # now as SQL
-        rendered.append(expression)
+        match expression:
+            case str():
+                rendered.append(expression)
+            case ir.Literal() | ir.Field():
+                rendered.append(_leaf(expression, part.scope))
+            case _:
+                rendered.append((yield part.inside(expression, skipped=lazy and bool(rendered))))
     return rendered
+
+
+def _leaf(leaf: ir.Literal | ir.Field, scope: Scope) -> str:
+    if isinstance(leaf, ir.Literal):
+        return literal(leaf.value, leaf.type)
+    return _stepped(scope.column(leaf.index, leaf.outer), leaf.steps)
 
 
 def render(expression: ir.Expression, scope: Scope) -> str:
@@ -110,7 +121,9 @@ def render(expression: ir.Expression, scope: Scope) -> str:
 
 
 def _at(expression: ir.Expression, scope: Scope, lambdas: int) -> str:
-    return unroll(lambda part: _render(part, scope), _Part(expression, lambdas))
+    if isinstance(expression, ir.Literal | ir.Field):
+        return _leaf(expression, scope)
+    return unroll(_render, _Part(expression, scope, lambdas))
 
 
 def guarded(expression: ir.Expression, scope: Scope) -> str:
@@ -165,12 +178,10 @@ def _guard(row: Sequence[ir.Expression], scope: Scope, nesting: int) -> str | No
     return guards.of(row, rendered)
 
 
-def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kind
+def _render(part: _Part) -> _Step:  # noqa: C901  # a line per kind
     match part.expression:
-        case ir.Literal(value=value, type=type_):
-            return literal(value, type_)
-        case ir.Field(index=index, outer=outer, steps=steps):
-            return _stepped(scope.column(index, outer), steps)
+        case ir.Literal() | ir.Field() as leaf:
+            return _leaf(leaf, part.scope)
         case ir.NestedField(operand=operand, steps=steps):
             return _stepped((yield part.inside(operand)), steps)
         case ir.Call() as call:
@@ -191,9 +202,9 @@ def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kin
         case ir.Parameter(index=index, outer=outer):
             return _parameter(part.lambdas - 1 - outer, index)
         case ir.Subquery(needles=needles, relation=relation) as subquery:
-            return subqueries.subquery(subquery, (yield from _each(needles, part)), scope.subquery(relation))
+            return subqueries.subquery(subquery, (yield from _each(needles, part)), part.scope.subquery(relation))
         case ir.ContextVariable(variable=variable, type=type_):
-            return f"CAST({named_values.subquery(scope.context(variable))} AS {sql_type(type_)})"
+            return f"CAST({named_values.subquery(part.scope.context(variable))} AS {sql_type(type_)})"
 
 
 def _parameter(depth: int, index: int) -> str:

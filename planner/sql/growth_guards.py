@@ -19,6 +19,7 @@ from .. import ir
 from ..functions import result_types
 from ..functions.growth import ITEM, Grown, Size, Sum, is_variable, rule_of, total
 from ..functions.templates.named_values import in_lambda
+from ..ir import tree
 from ..ir import types as t
 from ..ir.types import Type
 from ..ir.walk import unroll
@@ -106,7 +107,7 @@ class Guards:
 
     def size(self, expressions: Sequence[ir.Expression], rendered: Rendered) -> Size | None:
         """The bytes that the expressions of a row make together; None where they need no guard."""
-        makers = [one for one in expressions if not isinstance(one, _PASSED_ON)]
+        makers = [one for one in expressions if not isinstance(one, _PASSED_ON) and _has_variable(one)]
         if not makers:
             return None
         size = total([_all(one, rendered) for one in makers])
@@ -116,6 +117,17 @@ class Guards:
 
 
 _PASSED_ON: Final = (ir.Field, ir.Parameter, ir.Subquery, ir.ContextVariable)
+
+
+def _has_variable(expression: ir.Expression) -> bool:
+    """Tests whether a value of any length is in an expression. Without one, nothing in it makes bytes."""
+    pending = [expression]
+    while pending:
+        part = pending.pop()
+        if is_variable(part.type):
+            return True
+        pending.extend(tree.operands(part))
+    return False
 
 
 def _all(expression: ir.Expression, rendered: Rendered) -> Size:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ... import ir
 from ...ir import types as t
 from .. import poison
-from ..decoder import Decoder, Steps
+from ..decoder import Decoder
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope
 
 
-def convert_context_variable(decoder: Decoder, message: Message, plan_path: PlanPath, _: Scope) -> Steps[ir.Expression]:
+def convert_context_variable(decoder: Decoder, message: Message, plan_path: PlanPath, _: Scope) -> ir.Expression:
     match message.WhichOneof("execution_context_variable_type"):
         case "current_timestamp" as kind:
             precision = decoder.types.precision(message.current_timestamp.precision, plan_path / kind)
@@ -26,4 +26,3 @@ def convert_context_variable(decoder: Decoder, message: Message, plan_path: Plan
             return ir.ContextVariable(variable=ir.Clock.TIMEZONE, type=t.String(nullable=False))
         case _:
             return decoder.missing_expression(plan_path)
-    yield

@@ -37,11 +37,11 @@ class _Row(NamedTuple):
     is_packed: bool = False
 
 
-def convert_selection(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
-    root = message.WhichOneof("root_type")
-    if root == "expression":
-        operand = yield from decoder.expression(message.expression, plan_path / "expression", scope)
-        return _into(decoder, message, operand, plan_path)
+def convert_selection(
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
+) -> ir.Expression | Steps[ir.Expression]:
+    if message.WhichOneof("root_type") == "expression":
+        return _into_expression(decoder, message, plan_path, scope)
     row = _row(decoder, message, plan_path, scope)
     if row is None:
         return poison.EXPRESSION
@@ -134,7 +134,8 @@ def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, plan_p
     return _Row(outer.schema, 1)
 
 
-def _into(decoder: Decoder, message: Message, operand: ir.Expression, plan_path: PlanPath) -> ir.Expression:
+def _into_expression(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    operand = yield from decoder.expression(message.expression, plan_path / "expression", scope)
     path = _path(decoder, message, plan_path)
     if not path or is_unknown(operand.type):
         return poison.EXPRESSION

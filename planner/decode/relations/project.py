@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ... import ir
 from ...ir.building import columns, project
 from .. import poison
@@ -21,7 +19,7 @@ def convert_project(decoder: Decoder, message: Message, plan_path: PlanPath, out
         note_columns(decoder, message)
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
     windows = Windows(len(below.schema))
-    scope = replace(decoder.scope([below], message, outer), windows=windows)
+    scope = decoder.scope([below], message, outer, windows)
     expressions = yield from decoder.expressions(message.expressions, plan_path, "expressions", scope)
     if below is poison.RELATION:
         return below

@@ -41,7 +41,7 @@ _CREATE_MODES: Final[Mapping[int, WriteMode]] = {
 
 def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The input's relation. The converter leaves the write itself in `decoder.write`."""
-    if plan_path != decoder.root_path / "write":
+    if str(plan_path) != str(decoder.root_path / "write"):
         problem = "a write can stand only at the root of a plan"
         decoder.problems.add(plan_path, "MISPLACED_WRITE", problem)
         return poison.RELATION
