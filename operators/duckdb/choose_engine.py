@@ -25,7 +25,10 @@ class _ProbeRelation:
     def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
         # of bytes: an array of Python values would have pyarrow import pandas, which takes 0.3 s
         numbers = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(struct.pack("3q", 1, 2, 3))])
-        table = pa.Table.from_arrays([numbers, numbers.cast(pa.string())], schema=self.schema)
+        texts = pa.Array.from_buffers(
+            pa.string(), 3, [None, pa.py_buffer(struct.pack("4i", 0, 1, 2, 3)), pa.py_buffer(b"123")]
+        )
+        table = pa.Table.from_arrays([numbers, texts], schema=self.schema)
         return (table if columns is None else table.select(list(columns))).to_reader()
 
 

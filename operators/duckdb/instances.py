@@ -205,12 +205,16 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
         database.execute("SET GLOBAL TimeZone = $1", [settings.time_zone])
     except duckdb.Error as error:
         raise InvalidRequest(f"unknown time zone {settings.time_zone!r}", reason="UNKNOWN_TIME_ZONE") from error
-    for threshold in ("asof_loop_join_threshold", "nested_loop_join_threshold", "merge_join_threshold"):
-        database.execute(f"SET GLOBAL {threshold} = 0")
-    database.execute(f"SET GLOBAL {_DISABLED} = '{_PLACEMENT}'")
-    database.execute("SET GLOBAL preserve_insertion_order = true")
+    chosen = {
+        "asof_loop_join_threshold": "0",
+        "nested_loop_join_threshold": "0",
+        "merge_join_threshold": "0",
+        _DISABLED: f"'{_PLACEMENT}'",
+        "preserve_insertion_order": "true",
+    }
     if settings.spill_limit is not None:  # among the options of `connect` it shows, and does nothing
-        database.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_limit:d}B'")
+        chosen["max_temp_directory_size"] = f"'{settings.spill_limit:d}B'"
+    database.execute(";".join(f"SET GLOBAL {name} = {value}" for name, value in chosen.items()))
     roots = [os.path.join(root, "") for root in settings.roots]
     database.execute("SET GLOBAL allowed_directories = $1", [roots])
     database.execute("SET GLOBAL enable_external_access = false")
