@@ -370,7 +370,7 @@ def _with_plan_names(plan: ir.Plan, options: TaskOptions) -> TaskOptions:
 
 def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> dict[str, str]:
     """The plan's spelling of each name of a static source: the exact name, or one that differs by case alone."""
-    known = sorted({read.source for read in reads(plan) if isinstance(read, ir.Read)})
+    known = sorted({read.source for read in reads(plan) if isinstance(read, ir.Read)}) if names else []
     bound: dict[str, str] = {}
     for name in names:
         alike = (

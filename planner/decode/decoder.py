@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import GeneratorType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from ...operators.core.interrupts import look
 from .. import ir
@@ -166,9 +166,11 @@ class Decoder:
         if kind in self._converters.refused_expressions:
             self.problems.add(plan_path, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
             return poison.EXPRESSION
-        converted = self._converters.expressions[kind](self, getattr(message, kind), plan_path, scope)
-        expression = (yield ExpressionRequest(converted)) if isinstance(converted, GeneratorType) else converted
-        return expression if self._has_sizes((expression.type,), plan_path) else poison.EXPRESSION
+        expression: Any = self._converters.expressions[kind](self, getattr(message, kind), plan_path, scope)
+        if isinstance(expression, GeneratorType):
+            expression = yield ExpressionRequest(expression)
+        is_sized = self._has_sizes((expression.type,), plan_path)
+        return cast("ir.Expression", expression) if is_sized else poison.EXPRESSION
 
     def expression(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """The expression `number`, which may not be a lambda; otherwise as `argument`."""

@@ -137,9 +137,8 @@ def _may_be_declared(implementation: Implementation, derived: Type, output: Type
     """Tests whether a plan may declare the implementation's result as another type of the same kind: one that keeps
     every value that it holds, and any width of an integer that counts something and is not made of integers.
     """
-    if isinstance(derived, t.Integer) and isinstance(output, t.Integer) and _counts(implementation):
-        return True
-    return _keeps(derived, output)
+    counted = isinstance(derived, t.Integer) and isinstance(output, t.Integer)
+    return _keeps(derived, output) or (counted and _counts(implementation))
 
 
 def _keeps(derived: Type, output: Type) -> bool:

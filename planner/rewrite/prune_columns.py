@@ -282,7 +282,8 @@ class _Pruning:
         for subquery in subqueries_of(own):
             pruned = yield _Visit(subquery.relation, rows)
             inner[subquery.relation] = self._result(subquery, pruned)
-        over = moved(own, rows, inner)
+        is_whole = not outer and not inner and all(map(_is_whole, tree.inputs(own), below))
+        over = own if is_whole else moved(own, rows, inner)
         if isinstance(own, ir.Iterate):
             inputs = [child.as_exactly(_all(own)) for child in below]
             return _Pruned(_over(over, inputs, _all(own)), _all(own))
@@ -305,6 +306,10 @@ class _Pruning:
 
 def _all(relation: ir.Relation) -> tuple[int, ...]:
     return tuple(range(len(relation.schema)))
+
+
+def _is_whole(relation: ir.Relation, pruned: _Pruned) -> bool:
+    return pruned.kept == _all(relation)
 
 
 def _positions(kept: tuple[int, ...]) -> Positions:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from .field_shapes import Descend, Hoist, Retype, Shape, shapes
+from .field_shapes import Descend, Hoist, Retype, Rule, Shape, shapes
 from .literal_runs import read_literals
 from .message_classes import pool
 from .message_nodes import Malformed, Message, Nodes
@@ -66,11 +66,16 @@ class WireMessage(NamedTuple):
                 tag, position = _tag(data, field_start, end)
             value_start = position
             wire_type = tag & 7
-            if wire_type == LENGTH_DELIMITED:
-                length, value_start = read_varint(data, position, end)
+            if wire_type == LENGTH_DELIMITED:  # most lengths and numbers are one byte, too
+                length, value_start = data[position] if position < end else 0x80, position + 1
+                if length >= 0x80:
+                    length, value_start = read_varint(data, position, end)
                 position = value_start + length
             elif wire_type == VARINT:
-                _, position = read_varint(data, position, end)
+                if position < end and data[position] < 0x80:
+                    position += 1
+                else:
+                    _, position = read_varint(data, position, end)
             elif wire_type in FIXED:
                 position += FIXED[wire_type]
             else:
@@ -78,28 +83,31 @@ class WireMessage(NamedTuple):
             if position > end:
                 raise Malformed(f"not protobuf: the field at byte {field_start} is longer than its message")
             rule = rules.get(tag >> 3)
-            if rule is None:
-                continue
-            out += data[copied:field_start]
-            copied = position
-            match rule:
-                case Hoist() if wire_type == LENGTH_DELIMITED:
-                    _put_varint(out, tag & ~7 | VARINT)
-                    _put_varint(out, put(WireMessage(rule.message, data, value_start, position)))
-                case Descend() if wire_type == LENGTH_DELIMITED:
-                    inner = self._rewrite(value_start, position, rule.shape, put)
-                    _put_varint(out, tag)
-                    _put_varint(out, len(inner))
-                    out += inner
-                case Retype() if wire_type == VARINT:
-                    _put_varint(out, rule.number << 3 | VARINT)
-                    out += data[value_start:position]
-                case Retype():
-                    out += data[field_start:position]
-                case _:
-                    pass
+            if rule is not None and (wire_type == VARINT or type(rule) is not Retype):
+                out += data[copied:field_start]
+                copied = position
+                self._put_ruled(out, rule, tag, value_start, position, put)
         out += data[copied:end]
         return out
+
+    def _put_ruled(
+        self, out: bytearray, rule: Rule, tag: int, start: int, end: int, put: Callable[[WireMessage], int]
+    ) -> None:
+        """Writes a field with a rule, whose value is at this range."""
+        match rule:
+            case Hoist() if tag & 7 == LENGTH_DELIMITED:
+                _put_varint(out, tag & ~7 | VARINT)
+                _put_varint(out, put(WireMessage(rule.message, self.data, start, end)))
+            case Descend() if tag & 7 == LENGTH_DELIMITED:
+                inner = self._rewrite(start, end, rule.shape, put)
+                _put_varint(out, tag)
+                _put_varint(out, len(inner))
+                out += inner
+            case Retype():
+                _put_varint(out, rule.number << 3 | VARINT)
+                out += self.data[start:end]
+            case _:
+                pass
 
 
 @functools.cache
