@@ -61,7 +61,7 @@ def long_columns(
 
 
 _Node: TypeAlias = Hashable
-_Grouping: TypeAlias = ir.Aggregate | ir.PartialAggregate
+_Grouping: TypeAlias = ir.Aggregate | ir.PartialAggregate | ir.SlidingAggregate
 _OverOne: TypeAlias = ir.Project | ir.Expand | _Grouping
 
 
@@ -145,9 +145,9 @@ class _Finding:
             case ir.Expand():
                 for alternative in relation.alternatives:
                     self._compute(relation, alternative)
-            case ir.Aggregate() | ir.PartialAggregate():
+            case ir.Aggregate() | ir.PartialAggregate() | ir.SlidingAggregate():
                 self._group(relation)
-            case ir.FinalAggregate():
+            case ir.FinalAggregate() | ir.FinalSlidingAggregate():
                 self._regroup(relation)
             case ir.Join() | ir.Cross():
                 self._pair(relation)
@@ -186,14 +186,18 @@ class _Finding:
             self._held.update(_columns(relation))
 
     def _group(self, relation: _Grouping) -> None:
-        below = _columns(relation.input)
-        self._compute(relation, relation.keys)
-        columns = _columns(relation)
-        keys, at = columns[: len(relation.keys)], len(relation.keys)
+        below, columns, first = _columns(relation.input), _columns(relation), 0
+        if isinstance(relation, ir.SlidingAggregate):  # its first column is the window's number
+            self._look_at((relation.slice,), below)
+            self._seen.add(columns[0])
+            first = 1
+        self._compute(relation, relation.keys, first)
+        at = first + len(relation.keys)
+        keys = columns[first:at]
         self._compared.update(keys)
         self._held.update(keys)
         for measure in relation.measures:
-            width = 1 if isinstance(relation, ir.Aggregate) else len(states_of(measure) or ())
+            width = len(states_of(measure) or ()) if isinstance(relation, ir.PartialAggregate) else 1
             passed = _passed(measure)
             if passed is None:
                 self._call(measure, below)
@@ -203,13 +207,16 @@ class _Finding:
             self._sort(measure.sorts, below)
             at += width
 
-    def _regroup(self, relation: ir.FinalAggregate) -> None:
+    def _regroup(self, relation: ir.FinalAggregate | ir.FinalSlidingAggregate) -> None:
         below, columns = _columns(relation.input), _columns(relation)
-        keys, state = columns[: relation.keys], relation.keys
-        self._link(keys, below)
+        first = 1 if isinstance(relation, ir.FinalSlidingAggregate) else 0  # the slice's number, and the window's
+        self._seen.update((*columns[:first], *below[:first]))
+        state = first + relation.keys
+        keys = columns[first:state]
+        self._link(keys, below[first:])
         self._compared.update(keys)
         self._held.update(keys)
-        for at, measure in enumerate(relation.measures, relation.keys):
+        for at, measure in enumerate(relation.measures, state):
             states = below[state : state + len(states_of(measure) or ())]
             if _passed(measure) is None:
                 self._seen.update((columns[at], *states))
@@ -257,9 +264,9 @@ class _Finding:
             else:
                 self._look_at((argument,), below)
 
-    def _compute(self, relation: _OverOne, expressions: Sequence[ir.Expression]) -> None:
+    def _compute(self, relation: _OverOne, expressions: Sequence[ir.Expression], first: int = 0) -> None:
         below = _columns(relation.input)
-        for at, expression in enumerate(expressions):
+        for at, expression in enumerate(expressions, first):
             if is_column(expression):
                 self._join((relation, at), below[expression.index])
             elif not _is_null(expression):

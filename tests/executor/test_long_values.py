@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
+from tidegate import windows
 from tidegate.operators.duckdb.long_values import LONG
 
 from ..conformance import unfolding
@@ -71,8 +73,12 @@ TABLES: Final = {"l": rows(1, ROWS), "r": rows(2, ROWS // 5)}
 
 
 def run(sql: str, rows_at_once: int, **options: object) -> pa.Table:
+    return run_plan(planned(sql), rows_at_once, **options)
+
+
+def run_plan(plan: bytes, rows_at_once: int, **options: object) -> pa.Table:
     options = {"memory_limit": 64 * MIB} | options
-    with tidegate.local() as client, client.create_task(planned(sql), **options) as task:
+    with tidegate.local() as client, client.create_task(plan, **options) as task:
         for name in task.sources:
             for batch in TABLES[name].to_batches(max_chunksize=rows_at_once):
                 task.add_split(name, batch)
@@ -95,6 +101,22 @@ def test_rows_are_those_of_duckdb_in_an_order_that_batches_do_not_change(query: 
     if "ORDER BY" in sql and "OVER" not in sql:
         assert result["k"].to_pylist() == expected["k"].to_pylist()
     assert run(sql, 401).equals(result)
+
+
+@pytest.mark.parametrize("options", [{}, on_channels(2)], ids=str)
+def test_sliding_windows_of_texts_are_those_of_duckdb(options: dict[str, object]) -> None:
+    source = sub.read_named_table("l", {"k": sub.i64, "g": sub.i64, "t": sub.string})
+    measures = [sub.f.count(sub.col("k")).alias("n"), sub.f.sum(sub.col("k")).alias("s")]
+    plan = windows.sliding(source, "k", 100, 50, keys=["t"], measures=measures).to_plan().SerializeToString()
+    sql = """
+        SELECT start, start + 100, t, count(k), sum(k)::BIGINT
+        FROM l, (VALUES (0), (50)) AS w(earlier), LATERAL (SELECT k // 50 * 50 - earlier AS start) GROUP BY start, t
+    """
+    with oracle(TABLES) as connection:
+        expected = connection.sql(sql).to_arrow_table()
+    result = run_plan(plan, ROWS, **options)
+    assert counted(result) == counted(expected)
+    assert run_plan(plan, 401, **options).equals(result)
 
 
 @pytest.mark.parametrize("options", [on_channels(2), {"determinism": "relaxed"}], ids=str)
