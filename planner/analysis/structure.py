@@ -35,15 +35,20 @@ class Structure:
         return unroll(self._step, node)
 
     def _step(self, node: _Node) -> Generator[_Node, int, int]:
+        for child in _children(node) if node not in self._known else ():
+            if type(child) in tree.LEAVES:
+                self._numbered(child)
+            elif child not in self._known:
+                yield child
+        return self._numbered(node)
+
+    def _numbered(self, node: _Node) -> int:
+        """The number of a node whose parts have theirs."""
         known = self._known.get(node)
-        if known is not None:
-            return known
-        for child in _children(node):  # noqa: UP028 (a list's iterator takes no answers)
-            yield child
-        content = (type(node), *self._content(node))
-        number = self._numbers.setdefault(content, len(self._numbers))
-        self._known[node] = number
-        return number
+        if known is None:
+            content = (type(node), *self._content(node))
+            known = self._known[node] = self._numbers.setdefault(content, len(self._numbers))
+        return known
 
     def _frozen(self, value: object) -> Hashable:
         """A field's value in a hashable form. Values of literals go by their text: 1, True and 1.0 are not equal."""

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from ...operators.core.interrupts import look
 from .. import ir
-from ..ir.types import Boolean, Type
+from ..ir.types import Boolean, Type, is_nested
 from ..ir.walk import unroll
 from . import poison
 from .beside_plan import Beside
@@ -169,7 +169,7 @@ class Decoder:
         expression: Any = self._converters.expressions[kind](self, getattr(message, kind), plan_path, scope)
         if isinstance(expression, GeneratorType):
             expression = yield ExpressionRequest(expression)
-        is_sized = self._has_sizes((expression.type,), plan_path)
+        is_sized = not is_nested(expression.type) or self._has_sizes((expression.type,), plan_path)
         return cast("ir.Expression", expression) if is_sized else poison.EXPRESSION
 
     def expression(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:

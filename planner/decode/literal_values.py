@@ -47,7 +47,7 @@ class Literals:
             message = self._nodes.take(number)
         except Malformed as error:
             return self.problem(plan_path, "MALFORMED", str(error))
-        return self._converted(message, plan_path, depth)
+        return _evident(message) or self._converted(message, plan_path, depth)
 
     def run(self, numbers: Sequence[int], plan_path: PlanPath, field: str) -> tuple[Literal, ...] | None:
         """The literals that the expressions of a repeated field are, read at once; None if that cannot be."""
@@ -59,12 +59,10 @@ class Literals:
             return None
         literals = []
         for index, message in enumerate(messages):
-            kind = message.WhichOneof("literal_type")
-            type_ = None if message.type_variation_reference else _EVIDENT.get((kind, message.nullable))
-            if type_ is None:
-                literals.append(self._converted(message, plan_path.at(field, index) / "literal", 0))
-            else:
-                literals.append(Literal(value=getattr(message, kind), type=type_))
+            literal = _evident(message)
+            if literal is None:
+                literal = self._converted(message, plan_path.at(field, index) / "literal", 0)
+            literals.append(literal)
         return tuple(literals)
 
     def _converted(self, message: Message, plan_path: PlanPath, depth: int) -> Literal:
@@ -286,6 +284,14 @@ _EVIDENT: Final = {
     for kind, type_ in _WHOLE.items()
     for nullable in (False, True)
 }
+
+
+def _evident(message: Message) -> Literal | None:
+    """The literal, if its type and value need no look at the rest of the plan. Most need none."""
+    kind = message.WhichOneof("literal_type")
+    type_ = None if message.type_variation_reference else _EVIDENT.get((kind, message.nullable))
+    return None if type_ is None else Literal(value=getattr(message, kind), type=type_)
+
 
 CONVERTERS: Final[Mapping[str, Converter]] = {
     **{kind: _plain(type_) for kind, type_ in _WHOLE.items()},

@@ -7,10 +7,12 @@ whole URL, `/functions_x.yaml`, a folder, or nothing at all.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from .registry import files
 
+_SHORT: Final = 200
 _LONG: Final[dict[str, str]] = {
     "boolean": "bool",
     "string": "str",
@@ -28,7 +30,13 @@ _LONG: Final[dict[str, str]] = {
 
 
 def split(name: str) -> tuple[str, str | None]:
-    """The base name in lower case, and the compound name in the official files' spelling if `name` is one."""
+    """The base name in lower case, and the compound name in the official files' spelling if `name` is one. Names of
+    functions are short, and used often: those are remembered.
+    """
+    return _remembered_split(name) if len(name) <= _SHORT else _split(name)
+
+
+def _split(name: str) -> tuple[str, str | None]:
     base, colon, types = name.partition(":")
     base = base.strip().lower()
     if not colon:
@@ -37,9 +45,19 @@ def split(name: str) -> tuple[str, str | None]:
     return base, f"{base}:{'_'.join(shorts)}"
 
 
+_remembered_split: Final = lru_cache(maxsize=1024)(_split)
+
+
 def extension_file(declared: str | None) -> str | None:
     """The official file of a URN or URI, without `.yaml`; None if it names none (a folder, a foreign file)."""
     if not declared:
         return None
+    return _remembered_file(declared) if len(declared) <= _SHORT else _file(declared)
+
+
+def _file(declared: str) -> str | None:
     last = re.split(r"[/:]", declared.strip())[-1].removesuffix(".yaml").removesuffix(".yml").lower()
     return last if last in files() else None
+
+
+_remembered_file: Final = lru_cache(maxsize=1024)(_file)
