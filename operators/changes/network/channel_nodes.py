@@ -12,7 +12,7 @@ from ....proto.errors import ExecutionError
 from ...core.operator import least_watermark
 from ..change_operator import ChangeOperator
 from ..values.change import Change
-from .link_messages import Checkpoint, Gathering, Message, Prepare, Watermark
+from .link_messages import Barrier, Gathering, Message, Prepare, Watermark
 from .link_queues import Emitter, LinkQueue
 from .schedule import Schedule
 
@@ -29,15 +29,15 @@ class NodeContext(Protocol):
 
 
 class Node(Emitter):
-    """A node. It takes changes as they come. A prepare or a checkpoint goes on once it has come on every queue; a queue
-    on which the checkpoint has come is held until then.
+    """A node. It takes changes as they come. A prepare or a barrier goes on once it has come on every queue; a queue
+    on which the barrier has come is held until then.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.queues: list[LinkQueue] = []
         self._gathering: Gathering | None = None
-        self._checkpoints = 0
+        self._barriers = 0
 
     def take(self, queue: LinkQueue, message: Message) -> None:
         match message:
@@ -53,12 +53,12 @@ class Node(Emitter):
                     self.prepared(gathered)
             case Watermark(value):
                 queue.watermark = value
-            case Checkpoint():
+            case Barrier():
                 queue.held = True
-                self._checkpoints += 1
-                if self._checkpoints == len(self.queues):
-                    self._checkpoints = 0
-                    self.checkpointed(message)
+                self._barriers += 1
+                if self._barriers == len(self.queues):
+                    self._barriers = 0
+                    self.at_barrier(message)
             case _:
                 assert_never(message)
 
@@ -71,8 +71,8 @@ class Node(Emitter):
         """Act on a prepare that has come on all queues."""
 
     @abstractmethod
-    def checkpointed(self, checkpoint: Checkpoint) -> None:
-        """Act on the checkpoint, which has come on all queues; they are held."""
+    def at_barrier(self, barrier: Barrier) -> None:
+        """Act on the barrier, which has come on all queues; they are held."""
 
     def release(self) -> int | None:
         """Let the queues go on, and return the watermark of the epoch they have ended, if all have one."""
@@ -107,7 +107,7 @@ class Counters:
 
 
 class OperatorNode(Node):
-    """The node of an operator. It decides the changes that are due at the time a prepare releases, and at a checkpoint
+    """The node of an operator. It decides the changes that are due at the time a prepare releases, and at a barrier
     all changes.
     """
 
@@ -160,7 +160,7 @@ class OperatorNode(Node):
             prepare = prepare.with_due(due)
         self.tell(prepare)
 
-    def checkpointed(self, checkpoint: Checkpoint) -> None:
+    def at_barrier(self, barrier: Barrier) -> None:
         while (due := self.operator.due()) is not None:
             self._run(self.operator.decide, due)
         self._run(self._settled)
@@ -169,7 +169,7 @@ class OperatorNode(Node):
         watermark = self.operator.watermark(watermark)
         if watermark is not None:
             self.tell(Watermark(watermark))
-        self.tell(checkpoint)
+        self.tell(barrier)
 
     def _run(
         self, step: Callable[Arguments, Iterable[Change]], *arguments: Arguments.args, **more: Arguments.kwargs
@@ -234,11 +234,11 @@ class Source(Emitter):
         self.begun = False
         if watermark is not None:
             self.tell(Watermark(watermark))
-        self.tell(Checkpoint(self.epoch))
+        self.tell(Barrier(self.epoch))
 
 
 class Sink(Node):
-    """The sink for the result. Behind the checkpoint all changes wait until the epoch has been taken."""
+    """The sink for the result. Behind the barrier all changes wait until the epoch has been taken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,5 +258,5 @@ class Sink(Node):
     def prepared(self, _prepare: Prepare) -> None:
         raise AssertionError("a prepare has left its loop")
 
-    def checkpointed(self, _checkpoint: Checkpoint) -> None:
+    def at_barrier(self, _barrier: Barrier) -> None:
         self.complete = True

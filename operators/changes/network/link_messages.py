@@ -35,20 +35,20 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The watermark from the moment when the checkpoint behind it has passed."""
+    """The watermark from the moment when the barrier behind it has passed."""
 
     value: int
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Barrier:
     """The barrier of an epoch: no change of the epoch comes after it, and no change of a later epoch before it."""
 
     epoch: int
 
 
-Event: TypeAlias = Prepare | Checkpoint
-Message: TypeAlias = Change | Prepare | Watermark | Checkpoint
+Event: TypeAlias = Prepare | Barrier
+Message: TypeAlias = Change | Prepare | Watermark | Barrier
 
 
 def earliest(left: Rounds | None, right: Rounds | None) -> Rounds | None:

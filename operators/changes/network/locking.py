@@ -12,16 +12,15 @@
        ◄─────────────────┤
        ▲                 │ came_back: quiet, and the event was the barrier
        │ passed          ▼
-       └──────────── CHECKPOINT
+       └──────────── BARRIER
 
 The protocol begins when an *event* has reached the loop's entry (or the dummy read in its place) on all channels. The
-event is the barrier's checkpoint. In a nested loop each prepare of the loop around it is an event, too, once it has
-come on all inputs. From then on, messages behind the event are held before the loop. A prepare goes into the body, and
-comes back behind all messages that it could have met there. If the prepare is marked, an input of the body has not
-reached the event: the prepare is sent again once an input has moved, and nothing is released. If rows have come back,
-or a change in the body is due, the next prepare releases the earliest time of all of these. Otherwise the loop is
-quiet. The checkpoint goes through the body, and leaves the loop behind the watermark; an outer prepare leaves the loop
-at once.
+event is the barrier. In a nested loop each prepare of the loop around it is an event, too, once it has come on all
+inputs. From then on, messages behind the event are held before the loop. A prepare goes into the body, and comes back
+behind all messages that it could have met there. If the prepare is marked, an input of the body has not reached the
+event: the prepare is sent again once an input has moved, and nothing is released. If rows have come back, or a change
+in the body is due, the next prepare releases the earliest time of all of these. Otherwise the loop is quiet. The
+barrier goes through the body, and leaves the loop behind the watermark; an outer prepare leaves the loop at once.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import enum
 from typing import Protocol
 
 from ..values.change import Rounds
-from .link_messages import Checkpoint, Event, Gathering, Prepare
+from .link_messages import Barrier, Event, Gathering, Prepare
 from .schedule import Schedule
 
 
@@ -40,7 +39,7 @@ class Phase(enum.Enum):
     OPEN = "open"
     PREPARING = "preparing"
     WAITING = "waiting"
-    CHECKPOINT = "checkpoint"
+    BARRIER = "barrier"
 
 
 class Locked(Protocol):
@@ -122,14 +121,14 @@ class Locking:
             self.phase = Phase.WAITING
             self._resend_if_waiting()
             return
-        released = () if isinstance(self._event, Checkpoint) else self._event.rounds
+        released = () if isinstance(self._event, Barrier) else self._event.rounds
         time = self._loop.next_time(gathered.due, released)
         if time is not None:
             self._prepare(self._loop.hand_in(time))
             return
         self._loop.quiet(self._event)
-        if isinstance(self._event, Checkpoint):
-            self.phase = Phase.CHECKPOINT
+        if isinstance(self._event, Barrier):
+            self.phase = Phase.BARRIER
             self._loop.send(self._event)
         else:
             self._leave(gathered.due)
@@ -141,7 +140,7 @@ class Locking:
         self._prepare(None)
 
     def passed(self) -> None:
-        """Note that the checkpoint has passed through the body, on one channel."""
+        """Note that the barrier has passed through the body, on one channel."""
         self._passed += 1
         if self._passed == self._channels:
             self._passed = 0

@@ -175,7 +175,7 @@ class Network:
 
     def save(self, state: StateWriter) -> None:
         """Write the state of all operators and loops, each under its path. It is the state that each had when the
-        checkpoint of the epoch last taken passed it. Raises RuntimeError if anything was fed or ended since.
+        barrier of the epoch last taken passed it. Raises RuntimeError if anything was fed or ended since.
         """
         self._check_between_epochs()
         self._save(lambda name: _Under(state, name))

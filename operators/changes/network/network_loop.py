@@ -16,7 +16,7 @@ from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, least_watermark
 from ..values.change import Change, Rounds
 from .channel_nodes import Node, take_watermark
-from .link_messages import Checkpoint, Event, Message, Prepare, Watermark, earliest
+from .link_messages import Barrier, Event, Message, Prepare, Watermark, earliest
 from .link_queues import Emitter, LinkQueue
 from .locking import Locked, Locking
 from .rounds_and_limits import LoopRounds
@@ -66,7 +66,7 @@ class Ingress(Inlet):
                 self.marked |= marked
                 self.due = earliest(self.due, due)
                 self._arrived(queue, message)
-            case Checkpoint():
+            case Barrier():
                 self._arrived(queue, message)
             case _:
                 assert_never(message)
@@ -132,7 +132,7 @@ class Return(Node):
     def prepared(self, prepare: Prepare) -> None:
         self._loop.locking.came_back(prepare)
 
-    def checkpointed(self, _checkpoint: Checkpoint) -> None:
+    def at_barrier(self, _barrier: Barrier) -> None:
         self.release()
         self._loop.locking.passed()
 
@@ -178,7 +178,7 @@ class LoopNode(Locked):
         """Note that an event has reached the loop's entry on one channel.
 
         The loop is a merge point of the prepares of the loop around it: such a prepare has arrived when it has come on
-        all inputs. The barrier's checkpoint may take long on some inputs, so the loop learns of it at its entry.
+        all inputs. The barrier may take long on some inputs, so the loop learns of it at its entry.
         """
         self._entered += 1
         inputs = len(self.entering) + (len(self.ingresses) if isinstance(event, Prepare) else 0)
@@ -217,13 +217,13 @@ class LoopNode(Locked):
 
     def send(self, event: Event) -> None:
         releases = type(event) is Prepare and event.rounds is not None
-        if type(event) is Checkpoint:
+        if type(event) is Barrier:
             self._send_watermarks()
         for inlet in self._awaited if releases else self._inlets:
             inlet.send(event)
 
     def _send_watermarks(self) -> None:
-        """Send the watermarks into the body, in front of the checkpoint. An input has its own; the rows that came back
+        """Send the watermarks into the body, in front of the barrier. An input has its own; the rows that came back
         have the least of all.
         """
         whole = least_watermark(
@@ -245,7 +245,7 @@ class LoopNode(Locked):
         return tuple(inlet for inlet in self._inlets if inlet.awaited)
 
     def quiet(self, event: Event) -> None:
-        self.progress.settle(() if isinstance(event, Checkpoint) else event.rounds)
+        self.progress.settle(() if isinstance(event, Barrier) else event.rounds)
         self.quiesce_seconds += perf_counter() - self._since
 
     def pass_on(self, event: Event, due: Rounds | None) -> None:

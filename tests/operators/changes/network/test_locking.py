@@ -95,19 +95,19 @@ def test_without_holding_what_enters_the_next_epoch_gets_into_this_one() -> None
 
 
 class Watched(Locking):
-    """Sees to it that no checkpoint is taken with a row in flight."""
+    """Sees to it that no barrier passes with a row in flight."""
 
     network: Network | None = None
-    checkpoints = 0
+    barriers = 0
 
     def came_back(self, prepare: Prepare) -> None:
         super().came_back(prepare)
-        if self.phase is Phase.CHECKPOINT:
-            Watched.checkpoints += 1
+        if self.phase is Phase.BARRIER:
+            Watched.barriers += 1
             self._see_to_it()
 
     def passed(self) -> None:
-        """Whatever was ahead of the checkpoint in the body has come back by now."""
+        """Whatever was ahead of the barrier in the body has come back by now."""
         self._see_to_it()
         super().passed()
 
@@ -138,7 +138,7 @@ def test_no_order_of_work_loses_a_row_hangs_or_asks_without_end(term: Term, chan
         for loop in network.statistics().loops:  # the outer one first
             assert loop.prepares_resent <= 2 * channels * events, "asked more often than an input moved"
             events += loop.prepares_sent
-    assert Watched.checkpoints
+    assert Watched.barriers
 
 
 def test_a_quiet_loop_asks_once_an_epoch() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tidegate.operators.changes.network.link_messages import Checkpoint, Message, Watermark
+from tidegate.operators.changes.network.link_messages import Barrier, Message, Watermark
 from tidegate.operators.changes.network.link_queues import Outlet
 from tidegate.operators.testing import MemoryState
 
@@ -69,7 +69,7 @@ def test_the_results_watermark_is_the_least_of_its_inputs(term: Term) -> None:
 
 @pytest.mark.parametrize("channels", [1, 2])
 @pytest.mark.parametrize("term", [REACHED, NESTED, LIMITED, Except(E, S)], ids=["loop", "nested", "limited", "flat"])
-def test_every_operator_and_loop_forwards_the_watermark_before_the_checkpoint(
+def test_every_operator_and_loop_forwards_the_watermark_before_the_barrier(
     term: Term, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     messages_of: dict[int, list[Message]] = {}
@@ -86,8 +86,8 @@ def test_every_operator_and_loop_forwards_the_watermark_before_the_checkpoint(
     assert network.run()
     assert len(messages_of) >= 3 * channels
     for messages in messages_of.values():
-        *_, watermark, checkpoint = messages
-        assert isinstance(checkpoint, Checkpoint)
+        *_, watermark, barrier = messages
+        assert isinstance(barrier, Barrier)
         assert isinstance(watermark, Watermark)
         assert sum(isinstance(message, Watermark) for message in messages) == 1
 
@@ -110,7 +110,7 @@ def test_restored_at_any_barrier_it_goes_on_as_if_undisturbed(term: Term, channe
 
 @pytest.mark.parametrize("term", [REACHED, Except(E, S)], ids=["loop", "flat"])
 def test_state_is_that_at_a_barrier_or_is_not_saved(term: Term) -> None:
-    """What came behind the checkpoint is in some operators already, and in others not."""
+    """What came behind the barrier is in some operators already, and in others not."""
     network, _ = network_of(term, channels=2)
     network.save(MemoryState())
     network.feed(0, 0, change([((1, 1), 1)]))
