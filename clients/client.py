@@ -18,7 +18,7 @@ from .proto.graph import Graph, GraphBuilder, RowBatches
 from .proto.service import Service
 from .proto.source_names import check_fed
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, PlanBytes, Split, TaskInfo
-from .run_progress import Told, watched
+from .run_progress import ShowProgress, watched
 from .splits import SplitLike, by_source, split
 from .task import Task, access_of
 from .task_options import ChosenOptions, Options, chosen
@@ -135,7 +135,7 @@ class Client(Closing):
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         parameters: Mapping[int, object] | None = None,
-        progress: Told = False,
+        progress: ShowProgress = False,
         **options: Unpack[Options],
     ) -> pa.Table:
         """Run a plan once: one task, one epoch, its rows. Relaxed by default; strict with `executor="spark"`.
@@ -163,7 +163,7 @@ class Client(Closing):
         splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         *,
         keyed: Keyed | None = None,
-        progress: Told = False,
+        progress: ShowProgress = False,
         **options: Unpack[Options],
     ) -> Dataset:
         """Run a graph once: one epoch, kept as a Dataset, which outlives the graph and the client.

@@ -42,11 +42,11 @@ class GraphProgress:
         return share_of(self.sources.values())
 
 
-Told: TypeAlias = bool | Callable[[GraphProgress], object]
+ShowProgress: TypeAlias = bool | Callable[[GraphProgress], object]
 
 
 @contextmanager
-def watched(progress: Told, statistics: Callable[[], Statistics], *, anywhere: bool = False) -> Iterator[None]:
+def watched(progress: ShowProgress, statistics: Callable[[], Statistics], *, anywhere: bool = False) -> Iterator[None]:
     """Call `progress` every 0.2 seconds inside the context, on a thread of its own, and once more after success.
 
     An error of `progress` ends the calls, and is raised at the end of the context. A line is for terminals, unless it

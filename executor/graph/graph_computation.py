@@ -16,7 +16,7 @@ from ...proto.values import TaskOptions
 from ..pipelines.build_operators import RunNode
 from ..pipelines.channel_run import Retries, names_of
 from ..plans.dataflow import PlanComputation, Resources
-from .statements import statement_told
+from .statements import with_node_named
 
 
 class GraphComputation(PlanComputation):
@@ -39,7 +39,7 @@ class GraphComputation(PlanComputation):
         return Retries(max((self.options.retries, *(node.retries for node in code.values()))), transient)
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return statement_told(node, channel, rows)
+        return with_node_named(node, channel, rows)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
         return self.meters.by_channel()

@@ -11,7 +11,7 @@ from ...proto.errors import ExecutionError, NodeError
 from ..pipelines.build_operators import RunNode
 
 
-def statement_told(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def with_node_named(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a node's operator, wherever it runs, with the node and channel added to its errors."""
     return _named(node.plan_path, channel, rows) if isinstance(node, FragmentNode) else rows
 

@@ -43,19 +43,19 @@ class Progress:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._run = 0
-        self._told: dict[int, StageStatistics] = {}
+        self._reported: dict[int, StageStatistics] = {}
         self._ended: dict[int, list[Report]] = {}
 
     def begin(self, run: int) -> None:
         with self._lock:
             self._run = run
-            self._told, self._ended = {}, {}
+            self._reported, self._ended = {}, {}
 
     def tell(self, run: int, stages: Iterable[StageStatistics]) -> None:
         """Note what Spark says of this run, which may be over."""
         with self._lock:
             if run == self._run:
-                self._told |= {stage.stage: stage for stage in stages}
+                self._reported |= {stage.stage: stage for stage in stages}
 
     def end(self, report: Report) -> None:
         """Note the first report of a channel that has ended."""
@@ -64,11 +64,11 @@ class Progress:
 
     def stages(self) -> tuple[StageStatistics, ...]:
         with self._lock:
-            return tuple(self._stage(number) for number in sorted({*self._told, *self._ended}))
+            return tuple(self._stage(number) for number in sorted({*self._reported, *self._ended}))
 
     def _stage(self, number: int) -> StageStatistics:
         """A stage's statistics. A channel that has ended counts as a task done, even if Spark has not said so yet."""
-        known = self._told.get(number, StageStatistics(stage=number))
+        known = self._reported.get(number, StageStatistics(stage=number))
         ended = self._ended.get(number, [])
         done = max(known.done, len(ended))
         return replace(

@@ -14,7 +14,7 @@ from ...proto.errors import InvalidRequest
 from ...proto.graph import DatasetSource
 from ...proto.values import TaskOptions
 from ..api.computation import RowEffect
-from ..graph.statements import statement_told
+from ..graph.statements import with_node_named
 from ..plans.cluster import MakeCluster
 from .effects import effect_of
 from .epoch_stages import Setting
@@ -74,7 +74,7 @@ def cluster_of_graph(
         settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
         tables=all_tables,
         databases={},
-        watched=statement_told,
+        watched=with_node_named,
         linked=linked,
         iterables=tuple(iterables),
         effect=effect_of(effect, parent),

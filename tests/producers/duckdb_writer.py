@@ -79,7 +79,7 @@ class Producer:
             (plan,) = self._connection.execute(f"CALL get_substrait($q${query}$q$)").fetchone()
             self._connection.execute(f"COPY ({query}) TO '{file}'")
         except duckdb.Error as error:
-            return {"error": self._told(error)}
+            return {"error": self._message(error)}
         read = self._read_back(plan, file.with_suffix(".again.parquet"))
         return {"plan": base64.b64encode(plan).decode(), "answer": str(file), **read}
 
@@ -87,10 +87,10 @@ class Producer:
         try:
             self._connection.from_substrait(plan).write_parquet(str(file))
         except duckdb.Error as error:
-            return {"lost": self._told(error)}
+            return {"lost": self._message(error)}
         return {"again": str(file)}
 
-    def _told(self, error: duckdb.Error) -> str:
+    def _message(self, error: duckdb.Error) -> str:
         if isinstance(error, duckdb.InternalException | duckdb.FatalException):
             self._connection = connected(self._folder)
         return f"{type(error).__name__}: {error}"[:200]

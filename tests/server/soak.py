@@ -170,7 +170,7 @@ def growth(memory: Sequence[int]) -> float:
     return fifths(memory)[-1] / fifths(memory)[1]
 
 
-def _told(name: str, value: float, bound: float, text: str) -> bool:
+def _report_target(name: str, value: float, bound: float, text: str) -> bool:
     print(f"{'met   ' if value <= bound else 'MISSED'} {name}: {text}")
     return value <= bound
 
@@ -180,8 +180,9 @@ def report_load(findings: Findings) -> bool:
     rise, by_fifths = growth(findings.memory), ", ".join(f"{int(memory) >> 20}" for memory in fifths(findings.memory))
     print(f"       {len(findings.epochs):,} epochs; hostile acts: {dict(sorted(findings.ends.items()))}")
     small = f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms, {p99 / p50:.1f} times as long"
-    kept = _told(f"p99 of small epochs at most {P99_OVER_P50:g} times p50", p99 / p50, P99_OVER_P50, small)
-    return _told("memory is flat", rise, GROWTH, f"MiB by fifths {by_fifths}, {rise:.2f} times the second") and kept
+    kept = _report_target(f"p99 of small epochs at most {P99_OVER_P50:g} times p50", p99 / p50, P99_OVER_P50, small)
+    text = f"MiB by fifths {by_fifths}, {rise:.2f} times the second"
+    return _report_target("memory is flat", rise, GROWTH, text) and kept
 
 
 def report_control(findings: Findings) -> bool:
@@ -189,7 +190,7 @@ def report_control(findings: Findings) -> bool:
     for name, seconds in sorted(findings.calls.items()):
         p50, p99 = (quantile(seconds, share) for share in (0.5, 0.99))
         text = f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms of {len(seconds)}"
-        kept &= _told(f"p99 of {name} below {1e3 * CONTROL_SECONDS:g} ms", p99, CONTROL_SECONDS, text)
+        kept &= _report_target(f"p99 of {name} below {1e3 * CONTROL_SECONDS:g} ms", p99, CONTROL_SECONDS, text)
     return kept
 
 
