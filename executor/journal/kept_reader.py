@@ -13,7 +13,7 @@ from ...operators.core.row_reader import reader_of
 from ...proto.arrow.validation import each_validated
 from ...proto.errors import Exhausted, SplitError
 from ..checkpoints.disk import Disk
-from ..ledger.split_book import KeptRows
+from ..ledger.split_book import SplitRows
 from ..ledger.split_digest import DIGEST_BYTES, RowsStream, bytes_digest
 from .fingerprint import Same, fingerprint
 from .journal_database import Statement
@@ -49,10 +49,10 @@ class Kept:
         rows.write(same)
         return bool(same)
 
-    def rows(self) -> KeptRows:
+    def rows(self) -> SplitRows:
         """The rows, whose bytes are checked now. Their file is mapped only while it is read."""
         with pa.ipc.open_stream(self._reader.read(self.digest)) as stream:
-            return KeptRows(stream.schema, sum(batch.num_rows for batch in stream), self._between)
+            return SplitRows(stream.schema, sum(batch.num_rows for batch in stream), self._between)
 
     def _between(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
         with pa.ipc.open_stream(self._reader.unchecked(self.digest)) as stream:

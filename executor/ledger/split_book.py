@@ -23,8 +23,8 @@ from .split_digest import RowsStream, inline_digest
 _NAMED_AT_MOST = 100
 
 
-class KeptRows(NamedTuple):
-    """Rows that are kept: their schema, their number, and the way to read them."""
+class SplitRows(NamedTuple):
+    """The rows of a split: their schema, their number, and the way to read them."""
 
     schema: pa.Schema
     rows: int
@@ -40,7 +40,7 @@ class KeptSplit(Protocol):
         """True if these rows are kept, byte for byte."""
         ...
 
-    def rows(self) -> KeptRows: ...
+    def rows(self) -> SplitRows: ...
 
     def link(self, target: Path) -> None:
         """Give the kept file another name."""
@@ -88,9 +88,9 @@ class AcceptedSplit:
             ),
         )
 
-    def _rows(self) -> KeptRows:
+    def _rows(self) -> SplitRows:
         if self.inline is not None:
-            return KeptRows(self.schema, self.inline.rows, self.inline.read)
+            return SplitRows(self.schema, self.inline.rows, self.inline.read)
         assert self.kept is not None
         return self.kept.rows()
 
