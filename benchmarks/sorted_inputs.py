@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.operators.core.blocks import BLOCK_ROWS
-from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.merge_join import JoinKey, MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType

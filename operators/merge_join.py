@@ -23,7 +23,7 @@ from ..proto.errors import InternalError
 from .arrays.casts import plain
 from .arrays.ordering import Order, Ordering, obstacle
 from .core.blocks import gathered
-from .core.held_rows import Holding
+from .core.key_rows import Holding
 from .core.operator import Operator, Stream
 from .core.sizes import BATCH_BYTES
 from .duckdb import failures

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from ...operators.core.held_rows import Holding
+from ...operators.core.key_rows import Holding
 from ...operators.core.operator import Operator, ReadsPieces
 from ...operators.core.piece import Piece
 from ...operators.core.submit import Submit, at_once

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ..arrays.layout import Flags
 from ..core.blocks import BLOCK_ROWS
-from ..core.held_rows import HeldRows
 from ..core.interrupts import look
+from ..core.key_rows import KeyRows
 from .matcher import Matcher, ProbeRows
 
 
@@ -23,7 +23,7 @@ class KeyGroup:
     `fertile` is False where the key matches nothing.
     """
 
-    def __init__(self, matcher: Matcher, rows: HeldRows, *, fertile: bool) -> None:
+    def __init__(self, matcher: Matcher, rows: KeyRows, *, fertile: bool) -> None:
         self._matcher = matcher
         self._rows = rows
         self._fertile = fertile

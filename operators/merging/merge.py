@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..arrays.layout import Words
 from ..arrays.ordering import Key
 from ..arrays.stretches import Stretch
-from ..core.held_rows import HeldRows, Holding
+from ..core.key_rows import Holding, KeyRows
 from .key_codes import codes
 from .key_group import KeyGroup
 from .key_ranges import expanded, parts, ranges
@@ -182,7 +182,7 @@ class Merge:
                 break
 
     def _new_group(self, *, fertile: bool) -> KeyGroup:
-        return KeyGroup(self._matcher, HeldRows(self._holding), fertile=fertile)
+        return KeyGroup(self._matcher, KeyRows(self._holding), fertile=fertile)
 
 
 def _others(rows: Words, start: int, stop: int) -> Words:

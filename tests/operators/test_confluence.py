@@ -24,7 +24,7 @@ import tidegate.operators
 from tidegate.operators.arrays.digest import digest
 from tidegate.operators.arrays.ordering import Order, Ordering
 from tidegate.operators.arrays.sorted_merge import merged
-from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.operator import Operator, Stream
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.core.submit import at_once

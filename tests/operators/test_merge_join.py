@@ -14,7 +14,7 @@ import pytest
 from pyarrow.fs import PyFileSystem
 
 from tidegate.operators.core.blocks import BLOCK_ROWS
-from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.merge_join import JoinKey, MergeJoin

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import JoinKey, MergeJoin

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from tidegate.executor.runtime.meters import Meter, MeteredStream
-from tidegate.operators.core.held_rows import Holding
 from tidegate.operators.core.interrupts import Watch, looking
+from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.operator import Operator, Stream
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance

@@ -17,7 +17,7 @@ import duckdb
 import pyarrow as pa
 
 from tidegate.executor.changes.build_loops import loop_of
-from tidegate.operators.core.held_rows import Holding
+from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.operator import Operator
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.canonical_order import in_canonical_order

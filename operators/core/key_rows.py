@@ -30,7 +30,7 @@ class Holding:
         return SpillBuffer(room, self.memory_limit)
 
 
-class HeldRows:
+class KeyRows:
     """Rows that are added with `add`, sealed with `seal`, and then read with `batches` any number of times, in blocks.
     `close` removes the file.
     """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.core.held_rows import HeldRows, Holding
+from tidegate.operators.core.key_rows import Holding, KeyRows
 from tidegate.proto.errors import Exhausted
 
 SCHEMA = pa.schema([("x", pa.int64()), ("d", pa.dictionary(pa.int8(), pa.string()))])
@@ -18,7 +18,7 @@ def batch(numbers: list[int], text: str) -> pa.RecordBatch:
 
 @pytest.mark.parametrize(("limit", "spilled"), [(1 << 20, False), (300, True), (0, True)])
 def test_rows_are_read_again_in_order_wherever_they_are(limit: int, spilled: bool, tmp_path: Path) -> None:
-    held = HeldRows(Holding(memory_limit=limit, folder=tmp_path / "held"))
+    held = KeyRows(Holding(memory_limit=limit, folder=tmp_path / "held"))
     added = [batch([1, 2], "a"), batch([3], "b"), batch([4, 5, 6], "c")]
     for added_batch in added:
         held.add(added_batch)
@@ -31,7 +31,7 @@ def test_rows_are_read_again_in_order_wherever_they_are(limit: int, spilled: boo
 
 
 def test_closing_before_the_end_removes_the_file_too(tmp_path: Path) -> None:
-    held = HeldRows(Holding(memory_limit=0, folder=tmp_path))
+    held = KeyRows(Holding(memory_limit=0, folder=tmp_path))
     held.add(batch([1], "a"))
     assert list(tmp_path.iterdir())
     held.close()
@@ -40,6 +40,6 @@ def test_closing_before_the_end_removes_the_file_too(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    held = HeldRows(Holding(memory_limit=0, folder=tmp_path / "file" / "held"))
+    held = KeyRows(Holding(memory_limit=0, folder=tmp_path / "file" / "held"))
     with pytest.raises(Exhausted, match="spilling rows of one key to disk failed"):
         held.add(batch([1], "a"))
