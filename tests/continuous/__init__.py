@@ -1,1 +1,1 @@
-"""Continuous tasks: integrating what their epochs answer gives the per-epoch answer over the sum of the input."""
+"""Continuous tasks: the sum of all changes is what a per-epoch task gives over all input so far."""

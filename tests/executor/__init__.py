@@ -1,0 +1,1 @@
+"""Tasks, epochs, exchanges, checkpoints and the journal inside of one process; pipelines on Spark."""

@@ -1,0 +1,1 @@
+"""Graphs of user operators, from their builder to their rows."""

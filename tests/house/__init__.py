@@ -1,0 +1,1 @@
+"""The rules of the project itself: rooms, names, prose, pages, packaging, examples, benchmarks."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from .modules import TOP, Module, modules
+from .modules import TOP, Module, modules, parsed
 
 OWN: Final = {name: module for name, module in modules().items() if not name.startswith("tidegate.proto.tidegate")}
 MOST_FILES: Final = 17
@@ -342,6 +342,12 @@ def test_every_room_says_what_it_is_for() -> None:
         name for name, module in OWN.items() if module.path.name == "__init__.py" and not ast.get_docstring(module.tree)
     ]
     assert silent == []
+
+
+def test_the_page_for_contributors_lists_every_folder_of_tests_with_its_sentence() -> None:
+    folders = {path.parent.name: ast.get_docstring(parsed(path)) for path in (TOP / "tests").glob("*/__init__.py")}
+    page = (TOP / "CONTRIBUTING.md").read_text()
+    assert dict(re.findall(r"^\| `tests/([a-z]+)/` \| (.*) \|$", page, re.MULTILINE)) == folders
 
 
 def test_no_room_has_more_files_than_can_be_looked_through() -> None:

@@ -1,0 +1,1 @@
+"""Loops in plans, against a naive oracle."""

@@ -1,0 +1,1 @@
+"""Plans as values: decoding, functions, rewrites, SQL, distribution. Statements run in a bare DuckDB."""

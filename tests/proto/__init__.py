@@ -1,0 +1,1 @@
+"""Values, messages and Arrow data of the wire, without tasks."""

@@ -1,0 +1,1 @@
+"""Server processes: calls, tokens, limits, the command line, attacks and load."""

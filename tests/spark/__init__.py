@@ -1,0 +1,1 @@
+"""The client of Spark: feeding, streaming, the data source."""
