@@ -87,13 +87,13 @@ JOIN: Final = Traits("join",                 F, "more",  "none", "sides",    "ow
 LATERAL: Final = Traits("lateral join",      F, "more",  "none", "sides",    "input", "always",   "own",        "never")
 CROSS: Final = Traits("cross",               F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
 UNION_ALL: Final = Traits("set",             T, "asked", "none", "passed",   "own",   "as input", "own",        "own")
-UNION: Final = Traits("set",                 F, "all",   "none", "all",   "own",   "grouped",  "own",        "own")
-SET: Final = Traits("set",                   F, "all",   "none", "all",   "own",   "always",   "own",        "own")
+UNION: Final = Traits("set",                 F, "all",   "none", "all",      "own",   "grouped",  "own",        "own")
+SET: Final = Traits("set",                   F, "all",   "none", "all",      "own",   "always",   "own",        "own")
 WINDOW: Final = Traits("window",             F, "all",   "none", "passed",   "input", "never",    "own",        "own")
 SHARED: Final = Traits("shared",             F, "more",  "none", "computed", "never", "never",    "never",      "never")
 EXCHANGE: Final = Traits("exchange",         F, "more",  "none", "never",    "input", "never",    "never",      "never")
 # Loops
-ITERATE: Final = Traits("loop",              F, "more",  "none", "all",   "input", "never",    "never",      "own")
+ITERATE: Final = Traits("loop",              F, "more",  "none", "all",      "input", "never",    "never",      "own")
 REFERENCE: Final = Traits("reference",       F, "more",  "none", "computed", "never", "never",    "never",      "own")
 LOOP_INPUT: Final = Traits("loop input",     F, "more",  "none", "never",    "never", "never",    "never",      "own")
 RECURSION: Final = Traits(
@@ -101,11 +101,11 @@ RECURSION: Final = Traits(
 ROUNDS: Final = Traits("loop in rounds",     F, "more",  "own",  "never",    "input", "never",    "never",      "never")
 # Relations with an operator of their own
 UNNEST: Final = Traits("unnest",             T, "asked", "own",  "computed", "input", "never",    "row by row", "own")
-PACK_LISTS: Final = Traits("packing",        F, "more",  "none", "all",   "input", "never",    "one place",  "own")
+PACK_LISTS: Final = Traits("packing",        F, "more",  "none", "all",      "input", "never",    "one place",  "own")
 INDEX_TABLE: Final = Traits("index table",   F, "more",  "none", "computed", "never", "never",    "never",      "own")
 INDEX_LOOKUP: Final = Traits("look-up",      T, "asked", "kept", "sides",    "input", "never",    "row by row", "own")
 MERGE_JOIN: Final = Traits("merge join",     F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
 STREAMING: Final = Traits(
                  "streaming aggregate", F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
-USER: Final = Traits("user operator",        F, "more",  "none", "all",   "input", "never",    "own",        "own")
+USER: Final = Traits("user operator",        F, "more",  "none", "all",      "input", "never",    "own",        "own")
 # fmt: on
