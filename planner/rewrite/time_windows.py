@@ -1,8 +1,8 @@
 """Lowers windows of time to aggregates.
 
 Windows that share no row are an aggregate by the number of the row's window. Other windows are made of slices of time.
-Sessions, and the rows of windows of a number of rows, are
-numbered by window functions. A barrier ends all windows of a per-epoch task, so none of its rows is late.
+Sessions, and the rows of windows of a number of rows, are numbered by window functions. A barrier ends all windows of a
+per-epoch task, so none of its rows is late.
 """
 
 from __future__ import annotations
