@@ -38,7 +38,8 @@ def user_operator(
     - `partition`: which channels get which rows: a column or several (called c0, c1, ...), None (all rows to all) or
       `tidegate.SPREAD`, for all streams or by their names; or a function of the options that gives one of these
     - `after`: `{"probe": "build"}` reads a stream once others have ended
-    - `version`: change it with the code: a checkpoint of a plan with another version is then refused
+    - `version`: change it with the code: a checkpoint of a plan with another version is then refused, and readers of a
+      durable task are told to read its epoch from row 0
 
     Without a `partition` the operator runs on one channel. With one it has as many channels as the task, if that pays.
     """

@@ -22,6 +22,7 @@ from .explain.explain_channels import Spread
 from .explain.explain_plan import explain
 from .explain.explanation_text import ROWS
 from .ir import arrow_types as sql_types
+from .ir.visit import relations
 from .physical.pipelines import NOTHING, Feed, PhysicalPlan, Shape, SourceShape
 from .physical.size_classes import size_class
 from .physical.sources import PlannedSource, check, sources
@@ -62,6 +63,10 @@ class Planned(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
+    def operator_versions(self) -> Mapping[str, str]:
+        """The versions of the registered operators that the plan names, by their names."""
+        ...
+
     def relevant(self, shape: Shape) -> Shape: ...
 
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan: ...
@@ -83,6 +88,15 @@ class Prepared:
     """The pipelines for sources without rows. They show that the plan has SQL: statements differ between shapes in
     their leaves alone.
     """
+
+    def operator_versions(self) -> Mapping[str, str]:
+        roots = (self.plan.root, *self.plan.shared)
+        return {
+            relation.name: relation.version
+            for root in roots
+            for relation in relations(root)
+            if isinstance(relation, ir.User)
+        }
 
     def relevant(self, shape: Shape) -> Shape:
         return shape

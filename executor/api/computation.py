@@ -127,6 +127,10 @@ class Computation(Protocol):
         """The files of the static sources, by their paths, as they were when the computation was made."""
         ...
 
+    def operator_versions(self) -> Mapping[str, str]:
+        """The versions of the registered operators that the plan names, by their names."""
+        ...
+
     def epoch(self, number: int, clock_us: int) -> EpochRun: ...
 
     def save(self, state: StateWriter) -> None:

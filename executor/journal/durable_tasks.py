@@ -7,14 +7,14 @@ import logging
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ...proto.errors import Refused, TidegateError
-from ...proto.values import Cursor
+from ...proto.errors import Refused, TidegateError, Unavailable
+from ...proto.values import Cursor, Determinism
 from ..checkpoints.disk import Disk, LocalDisk
 from ..checkpoints.regular_checkpoints import has_state, usable_of
 from ..ledger.epoch import Start
@@ -64,6 +64,23 @@ class StoredTask:
     def restarts_behind(self) -> list[int]:
         """The epochs of the checkpoints that the task can go on from, in order."""
         return usable_of(self.checkpoints, self.acknowledged)
+
+    def other_rows_through(self, versions: Mapping[str, str]) -> int:
+        """The last epoch of which readers may have other rows than those that these versions compute; 0 if none.
+
+        Other versions than before are recorded, and durable before any of their rows is: a later start with the
+        versions of before would take rows of both for the same ones.
+        """
+        creation, open_epoch = self.creation, self.sealed + 1
+        if creation.versions != versions:
+            _log.warning("task %s: %s", self.identity, _changed(creation.versions, versions))
+            creation = replace(creation, versions=versions, other_rows_through=open_epoch)
+            self.journal.describe(creation)
+            try:
+                self.journal.wait()
+            except Unavailable as error:  # it is recorded once the disk has room; until then rows can still be read
+                _log.warning("task %s: its versions are not recorded yet: %s", self.identity, error)
+        return creation.other_rows_through if creation.options.determinism is Determinism.STRICT else open_epoch
 
     def delete(self) -> None:
         """Record that the task is gone. `settle` waits until it is gone for good."""
@@ -221,3 +238,10 @@ class DurableTasks:
             self.checkpoints.close()
             self.rows.close()
             self._folder.release()
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The versions that differ, in words for the log."""
+    names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
+    changes = (f"{name} was {before.get(name, 'unknown')!r} and is {now.get(name, 'unknown')!r}" for name in names)
+    return f"{'; '.join(changes)}: epochs that are not acknowledged may have other rows than before"

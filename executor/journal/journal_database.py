@@ -59,6 +59,10 @@ def insert_task(number: int, identity: str, body: bytes) -> Statement:
     return "INSERT INTO tasks VALUES (?, ?, ?)", (number, identity, body)
 
 
+def set_task(number: int, body: bytes) -> Statement:
+    return "UPDATE tasks SET body = ? WHERE number = ?", (body, number)
+
+
 def set_base(task: int, body: bytes) -> Statement:
     return "INSERT OR REPLACE INTO bases VALUES (?, ?)", (task, body)
 

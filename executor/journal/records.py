@@ -57,7 +57,11 @@ class StoredSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """A task, as it was made. `info` is how the answer described it, `files` are those of its static tables."""
+    """A task, as it was made. `info` is how the answer described it, `files` are those of its static tables.
+
+    `versions` are those of all that has computed its rows since its last start, by name. Of the epochs up to
+    `other_rows_through`, readers may have rows that were computed with other ones.
+    """
 
     plan: PlanBytes
     options: TaskOptions
@@ -67,7 +71,8 @@ class Creation:
     request: str
     request_digest: bytes
     info: TaskInfo
-    engines: Mapping[str, str]
+    versions: Mapping[str, str]
+    other_rows_through: int = 0
     files: Sequence[StoredFile] = ()
 
     @property
@@ -128,7 +133,8 @@ def creation_message(creation: Creation) -> pb.Creation:
         request=creation.request,
         request_digest=creation.request_digest,
         task=messages.task_message(creation.info),
-        engines=creation.engines,
+        versions=creation.versions,
+        other_rows_through=creation.other_rows_through,
         files=map(_file_message, creation.files),
         spark="" if creation.options.spark.startswith(ADOPTED) else creation.options.spark,
     )
@@ -148,7 +154,8 @@ def creation_value(message: pb.Creation) -> Creation:
         request=message.request,
         request_digest=message.request_digest,
         info=messages.task_value(message.task),
-        engines=dict(message.engines),
+        versions=dict(message.versions),
+        other_rows_through=message.other_rows_through,
         files=tuple(map(_file_value, message.files)),
     )
 

@@ -23,10 +23,10 @@ from ..ledger.split_digest import RowsStream, digest_of_stream
 from ..ledger.transactions import Record
 from ..runtime.batch_store import Quota
 from .group_commit import Batch, Journal
-from .journal_database import Statement, cut_records, delete_task, insert_record, set_base, set_cursor
+from .journal_database import Statement, cut_records, delete_task, insert_record, set_base, set_cursor, set_task
 from .kept_bytes import KeptBytes
 from .kept_reader import Kept
-from .records import Base, base_message, change_message, folded, with_checksum
+from .records import Base, Creation, base_message, change_message, creation_message, folded, with_checksum
 
 
 class TaskJournal(Protocol):
@@ -308,6 +308,11 @@ class DurableTask:
             statements += [set_base(self.number, body), cut_records(self.number, self._base.position)]
         self._journal.append(statements, after)
         self._rows.release(unused)
+
+    def describe(self, creation: Creation) -> None:
+        """Record that the task is made in another way from here on. Never waits."""
+        body = with_checksum("task", self.number, 0, creation_message(creation))
+        self._last = self._journal.append([set_task(self.number, body)])
 
     def retire(self) -> None:
         """Record nothing more: the task goes on with another one."""

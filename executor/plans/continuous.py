@@ -139,6 +139,10 @@ class ContinuousComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return file_versions(self._tables)
 
+    def operator_versions(self) -> Mapping[str, str]:
+        """None: a plan on changes names no operators."""
+        return {}
+
     # -------------------------------------------------------------------------------------------------- epochs
 
     def save(self, state: StateWriter) -> None:

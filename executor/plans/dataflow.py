@@ -87,12 +87,7 @@ class PlanComputation:
     cluster runs the pipelines in place of this process.
     """
 
-    def __init__(
-        self,
-        prepared: Planned,
-        options: TaskOptions,
-        **resources: Unpack[Resources],
-    ) -> None:
+    def __init__(self, prepared: Planned, options: TaskOptions, **resources: Unpack[Resources]) -> None:
         write, space = resources.get("write"), resources["space"]
         self.schema = prepared.schema if write is None else write.schema
         self.warnings = prepared.warnings
@@ -192,6 +187,9 @@ class PlanComputation:
 
     def static_files(self) -> Mapping[str, FileVersion]:
         return file_versions(self.tables)
+
+    def operator_versions(self) -> Mapping[str, str]:
+        return self._prepared.operator_versions()
 
     # -------------------------------------------------------------------------------------------------- epochs
 

@@ -40,6 +40,9 @@ class LostComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return {}
 
+    def operator_versions(self) -> Mapping[str, str]:
+        return {}
+
     def epoch(self, number: int, clock_us: int) -> EpochRun:  # noqa: ARG002
         raise self._error
 

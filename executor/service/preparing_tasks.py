@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...proto.errors import CheckpointError, InternalError, TaskCancelled, TidegateError
-from ...proto.values import Determinism, Durability, PlanBytes, Split, TaskOptions
+from ...proto.values import Durability, PlanBytes, Split, TaskOptions
+from ...proto.version import __version__
 from ..api.computation import Computation
 from ..api.engine import Engine
 from ..checkpoints.fitting_task import origin_of, restored
@@ -157,22 +159,25 @@ class Preparing:
             request=wanted.request,
             request_digest=wanted.request_digest,
             info=first_description(identity, wanted.options, computation, (*computation.warnings, *begun.warnings)),
-            engines=self._engine.versions(),
+            versions=self._versions(computation),
             files=stored_files(computation.static_files(), folder),
         )
         return durable.create(identity, creation, begun.start, kept)
+
+    def _versions(self, computation: Computation) -> Mapping[str, str]:
+        """The versions of all that computes a task's rows, by name."""
+        operators = {f"operator {name}": version for name, version in computation.operator_versions().items()}
+        return {"tidegate": __version__, "machine": platform.machine(), **self._engine.versions(), **operators}
 
     # ----------------------------------------------------------------------------------------- tasks of before
 
     def again(self, stored: StoredTask, space: SpillSpace) -> Begun:
         """Prepare a task from its records. Raises the reason why the task cannot go on."""
-        creation = stored.creation
         if stored.cancelled or self._durable is None:
             return lost(stored, TaskCancelled("the task was cancelled"))
         begun = self._from_checkpoint(self._durable, stored, space)
-        same = creation.engines == self._engine.versions()
-        repeatable = same and creation.options.determinism is Determinism.STRICT
-        history = _history(stored, begun.start, repeatable)
+        other_rows = stored.other_rows_through(self._versions(begun.computation))
+        history = _history(stored, begun.start, other_rows)
         return replace(begun, journal=stored.journal, history=history)
 
     def _from_checkpoint(self, durable: DurableTasks, stored: StoredTask, space: SpillSpace) -> Begun:
@@ -241,11 +246,15 @@ def lost(stored: StoredTask, error: Exception) -> Begun:
         known = InternalError(
             f"a bug in Tidegate kept the task from being recovered ({type(error).__name__}); the log has the traceback"
         )
-    history = replace(_history(stored, stored.start, repeatable=False), lost=known)
+    history = replace(_history(stored, stored.start, stored.sealed + 1), lost=known)
     computation = LostComputation(stored.creation.info, known)
     return Begun(computation, start=stored.start, journal=stored.journal, history=history)
 
 
-def _history(stored: StoredTask, start: Start, repeatable: bool) -> History:
-    changes = tuple(record.change.after(start.epoch) for record in stored.records)
-    return History(changes=changes, acknowledged=stored.acknowledged, repeatable=repeatable, left_out=stored.left_out)
+def _history(stored: StoredTask, start: Start, other_rows_through: int) -> History:
+    return History(
+        changes=tuple(record.change.after(start.epoch) for record in stored.records),
+        acknowledged=stored.acknowledged,
+        other_rows_through=other_rows_through,
+        left_out=stored.left_out,
+    )

@@ -60,14 +60,13 @@ class OutputLog:
         self._recovered = self._unrepeatable = 0
         self._handed_out: dict[int, int] = {}
 
-    def recover(self, acknowledged: Cursor, through: int, *, repeatable: bool) -> None:
+    def recover(self, acknowledged: Cursor, through: int, unrepeatable: int) -> None:
         """Go on after a restart. Readers may have rows of the epochs up to `through`, which are computed again.
 
-        If these rows are not `repeatable`, a reader can go on only from the first row of an epoch.
+        The epochs up to `unrepeatable` may have other rows now: a reader can go on only from the first row of one.
         """
-        self._recovered = through
-        self._unrepeatable = 0 if repeatable else through
-        start = acknowledged if repeatable else Cursor(acknowledged.epoch)
+        self._recovered, self._unrepeatable = through, unrepeatable
+        start = acknowledged if acknowledged.epoch > unrepeatable else Cursor(acknowledged.epoch)
         self.acknowledged = self._read = max(self.acknowledged, start)
 
     @property
@@ -198,11 +197,12 @@ class OutputLog:
             )
 
     def _check_repeatable(self, cursor: Cursor) -> None:
-        """Raise `OutOfRange` if a reader had rows before the cursor that have another order now."""
+        """Raise `OutOfRange` if a reader had rows before the cursor that may be others, or have another order, now."""
         if cursor.epoch <= self._unrepeatable and cursor.row > self._handed_out.get(cursor.epoch, 0):
             raise OutOfRange(
-                f"epoch {cursor.epoch} was computed again after a restart of the service, and its rows may have "
-                f"another order now: forget the rows that were read of it, and read from row 0 of epoch {cursor.epoch}",
+                f"epoch {cursor.epoch} was computed again after a restart of the service, and its rows may be others "
+                "or have another order now: forget the rows that were read of it, and read from row 0 of epoch "
+                f"{cursor.epoch}",
                 reason="EPOCH_RESTARTED",
             )
 

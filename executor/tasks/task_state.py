@@ -31,12 +31,12 @@ from .task_uploads import PassingUploads
 class History:
     """The past of a task whose service was started again: the changes of its ledger behind its start, in their order.
 
-    `repeatable` says that the rows of its epochs are the same, in the same order, when they are computed again.
+    The epochs up to `other_rows_through` may have other rows, or another order, when they are computed again.
     """
 
     changes: Sequence[Change]
     acknowledged: Cursor
-    repeatable: bool
+    other_rows_through: int
     left_out: Sequence[LeftOut] = ()
     lost: TidegateError | None = None
     """The reason why the task's computation could not be made again: the task has failed."""
@@ -108,7 +108,7 @@ class TaskState:
         self.ledger.recovered()
         self.ledger.read(history.acknowledged.epoch - 1)
         self._recover_through = self.ledger.sealed
-        self.output.recover(history.acknowledged, self.ledger.open.number, repeatable=history.repeatable)
+        self.output.recover(history.acknowledged, self.ledger.open.number, history.other_rows_through)
         if self.phase is TaskPhase.RUNNING and self.ledger.done:
             self.phase = TaskPhase.FINISHED
 

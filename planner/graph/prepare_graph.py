@@ -46,6 +46,10 @@ class PreparedGraph:
             if isinstance(node, FedSource | FileSource | DatasetSource)
         )
 
+    def operator_versions(self) -> Mapping[str, str]:
+        """None: a graph has the code itself, and names no operators."""
+        return {}
+
     def relevant(self, shape: Shape) -> Shape:
         """The part of a shape that matters. Only statements care how sources are fed: without a statement, pipelines
         are the same for all shapes.

@@ -173,6 +173,9 @@ class FakeComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return {}
 
+    def operator_versions(self) -> Mapping[str, str]:
+        return {}
+
     def save(self, state: StateWriter) -> None:
         self.engine.save(state)
 

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Creation(_message.Message):
-    __slots__ = ("plan", "options", "tables", "restore", "principal", "request", "request_digest", "task", "engines", "files", "spark")
+    __slots__ = ("plan", "options", "tables", "restore", "principal", "request", "request_digest", "task", "versions", "files", "spark", "other_rows_through")
     class TablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -16,7 +16,7 @@ class Creation(_message.Message):
         key: str
         value: StoredTable
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[StoredTable, _Mapping]] = ...) -> None: ...
-    class EnginesEntry(_message.Message):
+    class VersionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -31,9 +31,10 @@ class Creation(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REQUEST_DIGEST_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
-    ENGINES_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     SPARK_FIELD_NUMBER: _ClassVar[int]
+    OTHER_ROWS_THROUGH_FIELD_NUMBER: _ClassVar[int]
     plan: _tasks_pb2.PlanBytes
     options: _tasks_pb2.TaskOptions
     tables: _containers.MessageMap[str, StoredTable]
@@ -42,10 +43,11 @@ class Creation(_message.Message):
     request: str
     request_digest: bytes
     task: _tasks_pb2.Task
-    engines: _containers.ScalarMap[str, str]
+    versions: _containers.ScalarMap[str, str]
     files: _containers.RepeatedCompositeFieldContainer[StoredFile]
     spark: str
-    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, StoredTable]] = ..., restore: _Optional[str] = ..., principal: _Optional[str] = ..., request: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., task: _Optional[_Union[_tasks_pb2.Task, _Mapping]] = ..., engines: _Optional[_Mapping[str, str]] = ..., files: _Optional[_Iterable[_Union[StoredFile, _Mapping]]] = ..., spark: _Optional[str] = ...) -> None: ...
+    other_rows_through: int
+    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, StoredTable]] = ..., restore: _Optional[str] = ..., principal: _Optional[str] = ..., request: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., task: _Optional[_Union[_tasks_pb2.Task, _Mapping]] = ..., versions: _Optional[_Mapping[str, str]] = ..., files: _Optional[_Iterable[_Union[StoredFile, _Mapping]]] = ..., spark: _Optional[str] = ..., other_rows_through: _Optional[int] = ...) -> None: ...
 
 class StoredTable(_message.Message):
     __slots__ = ("splits",)
