@@ -63,8 +63,10 @@ class Planned(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]: ...
 
-    def operator_versions(self) -> Mapping[str, str]:
-        """The versions of the registered operators that the plan names, by their names."""
+    def owned_versions(self) -> Mapping[str, str | None]:
+        """The versions of what the plan names and the service's owner has: registered operators, and the tables that
+        look-ups know by themselves. None for these: such a table may change at any time.
+        """
         ...
 
     def relevant(self, shape: Shape) -> Shape: ...
@@ -89,14 +91,16 @@ class Prepared:
     their leaves alone.
     """
 
-    def operator_versions(self) -> Mapping[str, str]:
-        roots = (self.plan.root, *self.plan.shared)
-        return {
-            relation.name: relation.version
-            for root in roots
-            for relation in relations(root)
-            if isinstance(relation, ir.User)
-        }
+    def owned_versions(self) -> Mapping[str, str | None]:
+        versions: dict[str, str | None] = {}
+        for root in (self.plan.root, *self.plan.shared):
+            for relation in relations(root):
+                match relation:
+                    case ir.User():
+                        versions[f"operator {relation.name!r}"] = relation.version
+                    case ir.IndexTable():
+                        versions[f"the table at {relation.plan_path}"] = None
+        return versions
 
     def relevant(self, shape: Shape) -> Shape:
         return shape

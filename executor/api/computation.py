@@ -127,8 +127,10 @@ class Computation(Protocol):
         """The files of the static sources, by their paths, as they were when the computation was made."""
         ...
 
-    def operator_versions(self) -> Mapping[str, str]:
-        """The versions of the registered operators that the plan names, by their names."""
+    def owned_versions(self) -> Mapping[str, str | None]:
+        """The versions of what the plan names and the service's owner has: registered operators, and the tables that
+        look-ups know by themselves. None for these: such a table may change at any time.
+        """
         ...
 
     def epoch(self, number: int, clock_us: int) -> EpochRun: ...

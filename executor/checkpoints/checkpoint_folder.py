@@ -109,6 +109,19 @@ class CheckpointFolder:
         if needed is not None:
             self._needed = {**needed, manifest.name: _files(manifest)}
 
+    def adopt(self, other: CheckpointFolder, manifest: Manifest) -> None:
+        """Have a checkpoint of another folder here too, under the name in the manifest. The folders share its files
+        where they are on one disk.
+        """
+        self._disk.make_folder(self._path)
+        for part in set(manifest.parts):
+            if not self.has(part):
+                temporary = self._path / f"{next(self._numbers)}{_WRITING}"
+                self._disk.link(other._path / part.file, temporary)
+                self._disk.rename(temporary, self._path / part.file)
+                self._known()[part.file] = part.size
+        self.commit(manifest)
+
     def remove(self, name: str) -> None:
         """Remove a checkpoint. `collect` removes the files that it alone had."""
         self._disk.remove(self._path / f"{name}{_MANIFEST}")

@@ -17,10 +17,11 @@ from ...proto.errors import Refused, TidegateError, Unavailable
 from ...proto.values import Cursor, Determinism
 from ..checkpoints.disk import Disk, LocalDisk
 from ..checkpoints.regular_checkpoints import has_state, usable_of
+from ..checkpoints.root import KnownCheckpoint
 from ..ledger.epoch import Start
 from ..ledger.ledger_change import LeftOut
 from .data_folder import DataFolder
-from .group_commit import Journal
+from .group_commit import Journal, journal_failed
 from .journal_database import RESTORE, JournalDatabase, Statement, TaskRows, insert_task, set_base
 from .kept_bytes import KeptBytes
 from .kept_reader import Kept, digest_in
@@ -194,6 +195,13 @@ class DurableTasks:
             limit=options.queue_bytes + options.spill_quota,
             after=partial(self.checkpoints.remove, identity),
         )
+
+    def adopt(self, identity: str, checkpoint: KnownCheckpoint) -> None:
+        """Keep the checkpoint that a new task goes on from, whatever becomes of it elsewhere. `create` comes next."""
+        try:
+            self.checkpoints.adopt(identity, checkpoint)
+        except OSError as error:
+            raise journal_failed(error) from error
 
     def create(self, identity: str, creation: Creation, start: Start, kept: Sequence[Kept]) -> DurableTask:
         """Record a new task, and wait until the record is durable. `kept` are the rows and files of its tables."""

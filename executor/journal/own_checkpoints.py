@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +46,11 @@ class OwnCheckpoints:
             of = f"checkpoint {manifest.name!r} of task {manifest.task!r}"
             raise damaged(f"'{task}/{name}'", f"it is {of}, at epoch {manifest.epoch}")
         return KnownCheckpoint(folder, manifest)
+
+    def adopt(self, task: str, other: KnownCheckpoint) -> None:
+        """Keep a checkpoint of another task as the first one of this task. Raises OSError if it cannot be written."""
+        manifest = replace(other.manifest, task=task, name=name_of(other.manifest.epoch))
+        self.folder(task).adopt(other.folder, manifest)
 
     def drop(self, task: str, epoch: int) -> None:
         """Remove a checkpoint that is damaged."""

@@ -139,8 +139,8 @@ class ContinuousComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return file_versions(self._tables)
 
-    def operator_versions(self) -> Mapping[str, str]:
-        """None: a plan on changes names no operators."""
+    def owned_versions(self) -> Mapping[str, str | None]:
+        """None: a plan on changes names neither operators nor databases."""
         return {}
 
     # -------------------------------------------------------------------------------------------------- epochs

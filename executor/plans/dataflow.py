@@ -188,8 +188,8 @@ class PlanComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return file_versions(self.tables)
 
-    def operator_versions(self) -> Mapping[str, str]:
-        return self._prepared.operator_versions()
+    def owned_versions(self) -> Mapping[str, str | None]:
+        return self._prepared.owned_versions()
 
     # -------------------------------------------------------------------------------------------------- epochs
 

@@ -40,7 +40,7 @@ class LostComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return {}
 
-    def operator_versions(self) -> Mapping[str, str]:
+    def owned_versions(self) -> Mapping[str, str | None]:
         return {}
 
     def epoch(self, number: int, clock_us: int) -> EpochRun:  # noqa: ARG002

@@ -6,6 +6,7 @@ import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ...proto.errors import CheckpointError, InternalError, TaskCancelled, TidegateError
@@ -100,13 +101,19 @@ class Preparing:
         tables = self._staging.take(wanted.principal, tables, space)
         checkpoint = self._checkpoints.find(wanted.restore) if wanted.restore else None
         durable = None if wanted.options.durability is Durability.NONE else self._durable
+        first = checkpoint if durable is not None and has_state(wanted.options) else None
         parts = self._parts(wanted, tables, space)
         try:
-            begun = self._begun(wanted, parts, identity, checkpoint, durable)
+            kept = [first.manifest.epoch] if first is not None else []
+            begun = self._begun(wanted, parts, identity, checkpoint, durable, kept)
+            if durable is not None and first is not None:
+                durable.adopt(identity, first)
             if durable is not None:
                 begun = replace(begun, journal=self._record(durable, wanted, tables, begun, identity, space))
         except BaseException:
             parts.computation.close()
+            if durable is not None and first is not None:
+                durable.checkpoints.remove(identity)
             raise
         return replace(begun, held=parts.held)
 
@@ -165,9 +172,10 @@ class Preparing:
         return durable.create(identity, creation, begun.start, kept)
 
     def _versions(self, computation: Computation) -> Mapping[str, str]:
-        """The versions of all that computes a task's rows, by name."""
-        operators = {f"operator {name}": version for name, version in computation.operator_versions().items()}
-        return {"tidegate": __version__, "machine": platform.machine(), **self._engine.versions(), **operators}
+        """The versions of all that computes a task's rows, by name. What may change at any time has a new one now."""
+        now = f"as of {datetime.now(UTC).isoformat()}"
+        owned = {name: now if version is None else version for name, version in computation.owned_versions().items()}
+        return {"tidegate": __version__, "machine": platform.machine(), **self._engine.versions(), **owned}
 
     # ----------------------------------------------------------------------------------------- tasks of before
 
@@ -225,6 +233,9 @@ class Preparing:
             parts.computation.close()
             raise
         start = stored.start
+        if own is None and checkpoint is not None and begun.start != _without_ends(start):
+            parts.computation.close()
+            raise replaced(wanted.restore)
         if own is not None:
             start = replace(begun.start, ends=start.ends, all_ended=start.all_ended)
         return replace(begun, start=start, held=parts.held)
@@ -236,6 +247,18 @@ def no_checkpoint(task: str) -> CheckpointError:
         "a copy of the whole data folder, or delete the task",
         reason="CHECKPOINT_DAMAGED",
     )
+
+
+def replaced(checkpoint: str) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint '{checkpoint}' is not the one that the task was restored from: another one has taken its place; "
+        "put the first one back, or delete the task",
+        reason="CHECKPOINT_DAMAGED",
+    )
+
+
+def _without_ends(start: Start) -> Start:
+    return replace(start, ends=FIRST.ends, all_ended=FIRST.all_ended)
 
 
 def lost(stored: StoredTask, error: Exception) -> Begun:

@@ -46,7 +46,7 @@ class PreparedGraph:
             if isinstance(node, FedSource | FileSource | DatasetSource)
         )
 
-    def operator_versions(self) -> Mapping[str, str]:
+    def owned_versions(self) -> Mapping[str, str | None]:
         """None: a graph has the code itself, and names no operators."""
         return {}
 

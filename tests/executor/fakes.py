@@ -173,7 +173,7 @@ class FakeComputation:
     def static_files(self) -> Mapping[str, FileVersion]:
         return {}
 
-    def operator_versions(self) -> Mapping[str, str]:
+    def owned_versions(self) -> Mapping[str, str | None]:
         return {}
 
     def save(self, state: StateWriter) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +13,10 @@ import pytest
 import tidegate
 from tidegate.proto.errors import OutOfRange
 from tidegate.proto.values import Cursor, TaskPhase
-from tidegate.relations import UserOperator
+from tidegate.relations import IndexLookupJoin, UserOperator
 
 from ..fakes import Client
-from ..operated_plans import I64, operated, plan, read
+from ..operated_plans import I64, TEXT, operated, plan, read
 from .restarts import Restarts
 
 TAGGED = plan(operated(UserOperator(name="tag"), read("numbers", {"k": I64})), ["k"])
@@ -145,3 +147,36 @@ def test_a_task_that_its_operator_has_failed_goes_on_with_a_version_that_is_mend
             client.task(task).read_epoch()
         client.task(task).recover()
         assert client.task(task).read_epoch()["k"].to_pylist() == [12, 2]
+
+
+# ------------------------------------------------------------------------------------------------ databases
+
+
+def named(folder: Path, *names: str) -> None:
+    """The names of the numbers from 0 on, in the database."""
+    with closing(sqlite3.connect(folder / "names.db")) as database, database:
+        database.execute("DROP TABLE IF EXISTS names")
+        database.execute("CREATE TABLE names (id INTEGER, name TEXT)")
+        database.executemany("INSERT INTO names VALUES (?, ?)", enumerate(names))
+
+
+def test_an_epoch_that_looks_rows_up_in_a_database_is_read_from_its_start(tmp_path: Path) -> None:
+    def service() -> tidegate.Client:
+        return tidegate.local(data=tmp_path / "data", databases={"crm": tmp_path / "names.db"})
+
+    looked_up = IndexLookupJoin(
+        keys=[IndexLookupJoin.Key(left=0, right=0)], index="sql", options={"database": "crm"}, type="TYPE_INNER"
+    )
+    read_both = read("numbers", {"k": I64}), read("names", {"id": I64, "name": TEXT})
+    named(tmp_path, "zero", "one", "two")
+    with service() as client:
+        task = client.create_task(plan(operated(looked_up, *read_both), ["k", "id", "name"]))
+        task.add_split("numbers", pa.table({"k": [0, 1, 2]}))
+        task.request_barrier()
+        assert task.read_epoch()["name"].to_pylist() == ["zero", "one", "two"]
+    named(tmp_path, "nothing", "nought", "one", "two")
+    with service() as client:
+        with pytest.raises(OutOfRange) as told:
+            client.service.next(task.id, Cursor(1, 1), wait=20.0)
+        assert told.value.reason == "EPOCH_RESTARTED"
+        assert client.task(task.id).read_epoch()["name"].to_pylist() == ["nothing", "nought", "one"]
