@@ -227,7 +227,7 @@ class Preparing:
         checkpoint = self._checkpoints.find(wanted.restore) if restores else own
         parts = self._parts(wanted, tables, space)
         try:
-            check_files(creation, parts.computation.static_files())
+            check_files(creation, parts.computation.static_files(), space.files.folder)
             begun = self._begun(wanted, parts, stored.identity, checkpoint, durable, kept)
         except BaseException:
             parts.computation.close()

@@ -83,8 +83,15 @@ def stored_files(files: Mapping[str, FileVersion], folder: Path) -> tuple[Stored
     )
 
 
-def check_files(creation: Creation, now: Mapping[str, FileVersion]) -> None:
-    """Raise `SplitError` if a file of a static table is another one than when the task was made."""
+def check_files(creation: Creation, files: Mapping[str, FileVersion], folder: Path) -> None:
+    """Raise `SplitError` if the static tables have other files than when the task was made. `folder` is the task's."""
+    now = {file.path: file.version for file in stored_files(files, folder)}
+    for path in sorted(now.keys() - {file.path for file in creation.files}):
+        raise SplitError(
+            f"{path} is among the files of a static table, and was not when the task was made: move the file to "
+            "another folder, and recover the task",
+            reason="FILE_CHANGED",
+        )
     for file in creation.files:
         if now.get(file.path) != file.version:
             raise SplitError(

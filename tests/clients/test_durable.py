@@ -71,6 +71,24 @@ def test_a_file_that_has_changed_fails_its_task_alone(tmp_path: Path, file: Path
         assert again.read_epoch().to_pylist() == ROWS
 
 
+def test_a_file_that_has_come_into_the_folder_of_a_table_fails_its_task_and_is_never_read(tmp_path: Path) -> None:
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    pq.write_table(pa.table({"n": [1, 2, 3]}), folder / "b.parquet")
+    with service(tmp_path) as client:
+        task = client.create_task(PLAN, tables={"orders": str(folder)})
+        task.no_more_splits()
+        assert task.read_epoch().to_pylist() == ROWS
+    pq.write_table(pa.table({"n": [7, 8]}), folder / "a.parquet")
+    with service(tmp_path) as client:
+        with pytest.raises(tidegate.TaskFailed, match=r"a\.parquet is among the files") as failed:
+            client.task(task.id).read_epoch()
+        assert failed.value.reason == "FILE_CHANGED"
+        (folder / "a.parquet").unlink()
+        client.task(task.id).recover()
+        assert client.task(task.id).read_epoch().to_pylist() == ROWS
+
+
 def test_a_query_and_a_task_without_durability_leave_nothing(tmp_path: Path) -> None:
     with service(tmp_path) as client:
         client.query(PLAN, {"orders": pa.table({"n": [1]})})

@@ -122,9 +122,9 @@ def test_an_epoch_of_another_version_of_an_operator_is_read_from_its_start(tmp_p
     with owned(tmp_path, 1) as client:
         assert client.service.next(task, Cursor(1, 1), wait=20.0)
     with owned(tmp_path, 2) as client:
-        with pytest.raises(OutOfRange) as told:
+        with pytest.raises(OutOfRange) as raised:
             client.service.next(task, Cursor(1, 1), wait=20.0)
-        assert told.value.reason == "EPOCH_RESTARTED"
+        assert raised.value.reason == "EPOCH_RESTARTED"
         assert client.task(task).read_epoch()["k"].to_pylist() == [12, 22]
 
 
@@ -176,7 +176,7 @@ def test_an_epoch_that_looks_rows_up_in_a_database_is_read_from_its_start(tmp_pa
         assert task.read_epoch()["name"].to_pylist() == ["zero", "one", "two"]
     named(tmp_path, "nothing", "nought", "one", "two")
     with service() as client:
-        with pytest.raises(OutOfRange) as told:
+        with pytest.raises(OutOfRange) as raised:
             client.service.next(task.id, Cursor(1, 1), wait=20.0)
-        assert told.value.reason == "EPOCH_RESTARTED"
+        assert raised.value.reason == "EPOCH_RESTARTED"
         assert client.task(task.id).read_epoch()["name"].to_pylist() == ["nothing", "nought", "one"]
