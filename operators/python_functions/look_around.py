@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from .replacements import rewritten
+from .replacements import pieces, rewritten
 
 LOOK_AROUND: Final = "look_around"
 """The function in SQL: `look_around(how, text, pattern, argument)` gives a list of texts. `how` is `all`, `split` or
@@ -231,4 +231,4 @@ def _replaced(text: str, match: re.Match[str] | None, new: str) -> str:
     """The text with the match replaced."""
     if match is None:
         return text
-    return text[: match.start()] + rewritten(new, match.group) + text[match.end() :]
+    return text[: match.start()] + rewritten(pieces(new), match.group) + text[match.end() :]

@@ -1,20 +1,20 @@
 """The search of one long text for the matches of a pattern, by DuckDB's own engine, RE2, in parts that take some tenths
 of a second each.
 
-The text is cut behind characters that no match can have. A piece that is still long is searched in windows, if matches
-have a greatest length. Where a repeated search might read it again and again, each search goes for one match.
+A part of the text is searched with a pattern that also takes the part's end for a match, where a match may go on there.
+So all matches before are those of the whole text, and the next part begins where this match does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from ..core import quoting
 from .re2_cost import SEARCH_STEPS, STEPS_AT_ONCE, cost_of
 
 GIVEN: Final = "given"
@@ -28,11 +28,18 @@ Ask: TypeAlias = Callable[[str, pa.Table], pa.Table]
 
 Steps: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-_BLOCK: Final = 1 << 20
-"""The characters of a text in which places to cut it are looked for at once."""
+_Places: TypeAlias = tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]], list[pa.Array]]
+"""Where matches begin, where they end, and the texts of each group."""
+
+_REACH: Final = 256
+_GROWTH: Final = 8
+"""A part is so many times as long as the one before, if that was too short for a match."""
 
 LISTED: Final = 8 << 20
 """The most characters of a text of which lists are made: they may take some tens of bytes for each."""
+
+_MARKS: Final = [*map(chr, range(1, 32))]
+"""Characters that few texts have."""
 
 _SHOWN: Final = 100
 """The characters of a pattern that an error shows."""
@@ -40,35 +47,55 @@ _SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most steps of what is computed at once, and those of a single search. Places to cut a text are looked for in
-    blocks of so many characters.
+    """The most steps of what is computed at once, and those of a single search. A text has a short reach if no match
+    may go on for `reach` characters and more up to a character whose place is a multiple of `reach`.
     """
 
     at_once: float = STEPS_AT_ONCE
     search: float = SEARCH_STEPS
-    block: int = _BLOCK
+    reach: int = _REACH
+
+    @property
+    def overrun(self) -> int:
+        """The most characters that a search reads in vain in a text of a short reach."""
+        return 2 * self.reach
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A match between two positions, those of characters, with the texts of groups by number."""
+class Matches:
+    """Matches in order: the characters where they begin and end, and the texts of groups by number."""
 
-    start: int
-    end: int
-    groups: dict[int, str | None]
+    starts: list[int]
+    stops: list[int]
+    groups: dict[int, list[str | None]]
 
-    @property
-    def is_empty(self) -> bool:
-        return self.start == self.end
+    def spans(self) -> Iterator[tuple[int, int]]:
+        return zip(self.starts, self.stops, strict=True)
+
+    def texts(self, text: str, group: int) -> list[str | None]:
+        """The texts of a group, in the text that has been searched. Group 0 is the match."""
+        return self.groups.get(group, []) if group else [text[start:stop] for start, stop in self.spans()]
 
 
-@dataclass(slots=True)
-class _Piece:
-    """A piece of the text, from where it has not been searched, and the steps of its searches."""
+def short_reaches(texts: Sequence[str], pattern: str, reach: int, ask: Ask) -> list[int]:
+    """The characters at the begin of each text in which its reach is short.
 
-    begin: int
-    end: int
-    steps: float
+    Where nothing has gone on for `reach` characters up to a place, nothing goes on for twice as many up to the next. So
+    it is enough to look at so many.
+    """
+    slices = [text[max(at - reach, 0) : at + reach] for text in texts for at in range(0, len(text) - reach, reach)]
+    if not slices:
+        return [*map(len, texts)]
+    ends = quoting.text(rf"(?:{cost_of(pattern).early})\z")
+    table = pa.table([slices, [""] * len(slices), [""] * len(slices)], schema=SCHEMA)
+    lengths = ask(f"SELECT length(regexp_extract(text, {ends})) FROM {GIVEN}", table).column(0).to_numpy()
+    short, at = [], 0
+    for text in texts:
+        checked = max(-(-len(text) // reach) - 1, 0)
+        long = np.flatnonzero(lengths[at : at + checked] > reach)
+        short.append((int(long[0]) + 1) * reach if len(long) else len(text))
+        at += checked
+    return short
 
 
 class Search:
@@ -89,150 +116,118 @@ class Search:
     ) -> None:
         self.text = text
         self.cost = cost_of(pattern)
-        self._pattern, self._repeated = pattern, repeated
+        self._pattern = pattern
         self._groups = sorted({group for group in groups if 0 < group <= self.cost.groups})
         self._check, self._ask, self._limits = check, ask, limits
         self._width = 1 if text.isascii() else 4
-        self._pieces = self._cut()
-        self._piece: _Piece | None = None
-        self._found: Iterator[Match] = iter(())
-        self._next: Match | None = None
+        overrun, self._repeated = self.cost.overrun if repeated else 0, repeated
+        self._usual, self._most_ahead = (self._longest(read) for read in (overrun, min(overrun, limits.overrun)))
+        if self.cost.early is None:
+            self._usual, self._repeated = max(len(text), 1), False
+        self._ahead = self._most_ahead
+        self._mark = next((sign for sign in _MARKS if sign not in text), None) if self.cost.consumes else None
 
-    def find(self, start: int) -> Match | None:
-        """The first match from a position on, which must be no less than that of the call before."""
-        while True:
-            while self._next is not None and self._next.start < start:
-                self._next = next(self._found, None)
-            if self._next is not None:
-                return self._next
-            if self._piece is None:
-                self._piece = next(self._pieces, None)
-                if self._piece is None:
-                    return None
-            self._search_on(self._piece, start)
+    def parts(self) -> Iterator[Matches]:
+        """All matches, in parts, or only the first ones."""
+        begin, longer = 0, 0
+        while begin <= len(self.text):
+            size = longer or self._at_once(begin)
+            matches, after = self._part(begin, size, every=self._repeated and not longer)
+            yield matches
+            longer = 0 if after > begin else self._longer(begin, size)
+            begin = after
 
-    def group(self, match: Match, number: int) -> str | None:
-        """The text of a group; None where it takes no part in the match."""
-        return match.groups.get(number) if number else self.text[match.start : match.end]
-
-    def _search_on(self, piece: _Piece, start: int) -> None:
-        """Search the piece, or a part of it: for all matches where they take few steps, else for one."""
-        begin, end = max(piece.begin, start), piece.end
-        if begin > end or begin == end < len(self.text):
-            self._piece = None
-            return
-        until, stop = end, end
-        every = self._repeated and piece.steps <= self._limits.at_once
-        if piece.steps > self._limits.at_once:
-            if self.cost.most < inf:
-                # A match that begins before `until` ends before `stop`.
-                longest = int(self.cost.most)
-                until = min(begin + max(self._at_once() - longest, longest, 1), end)
-                stop = min(until + longest + 1, end)
-                most = self._limits.at_once
-            else:
-                most = self._limits.search if self.cost.overrun < inf and end - begin <= LISTED else 0
-            every = self._repeated and self._steps(np.array([stop - begin]))[0] <= most
-        limit = until if until < len(self.text) else until + 1
-        self._found = self._matches(begin, stop, limit, every=every)
-        self._next = next(self._found, None)
-        if every or self._next is None:
-            piece.begin = until
-            if until == end:
-                self._piece = None
-        else:
-            piece.begin = self._next.start
-
-    def _at_once(self) -> int:
+    def _longest(self, overrun: float) -> int:
         """The characters that may be searched at once."""
-        return self.cost.longest(self._limits.at_once, repeated=self._repeated) // self._width
+        longest = self.cost.longest(self._limits.at_once, overrun) // self._width
+        return min(max(longest, 1), LISTED)
 
-    def _matches(self, begin: int, end: int, limit: int, *, every: bool) -> Iterator[Match]:
-        """The matches in a part of the text that begin before `limit`, or the first match. The character before the
-        part decides about `^` and `\\b`, its last one about `$`.
+    def _at_once(self, begin: int) -> int:
+        """The characters from a place on that may be searched at once. It looks for a short reach only as far as may
+        be worth it.
         """
+        size = self._usual
+        if self._ahead > size and begin + size < len(self.text):
+            self._check()
+            [short] = short_reaches(
+                [self.text[begin : begin + self._ahead]], self._pattern, self._limits.reach, self._ask
+            )
+            size = max(size, short)
+        self._ahead = min(_GROWTH * size, self._most_ahead)
+        return size
+
+    def _longer(self, begin: int, size: int) -> int:
+        """The characters to search for the first match, as it may not end in so few."""
+        self._ahead = 0
+        most = self._limits.search / (self.cost.steps * self._width)
+        if size >= most:
+            steps = self.cost.search((len(self.text) - begin) * self._width)
+            refuse_long(self.text, self._pattern, steps, self._limits)
+        return int(min(_GROWTH * size, most)) + 1
+
+    def _part(self, begin: int, size: int, *, every: bool) -> tuple[Matches, int]:
+        """The matches of a part of the text, or its first match, and the place from where to search on."""
+        end = min(begin + size, len(self.text))
+        starts, stops, groups = self._matches(begin, end, every=every)
+        sure = len(starts) if end == len(self.text) else int(np.searchsorted(stops, end))
+        if sure < len(starts):
+            after = int(starts[sure])
+        elif every or not sure:
+            after = len(self.text) + 1
+        else:
+            after = int(stops[-1] + (starts[-1] == stops[-1]))
+        texts = {number: values[:sure].to_pylist() for number, values in zip(self._groups, groups, strict=True)}
+        return Matches(starts[:sure].tolist(), stops[:sure].tolist(), texts), after
+
+    def _matches(self, begin: int, end: int, *, every: bool) -> _Places:
+        """The matches in a part of the text. The last one may go on behind the part."""
+        pattern = self.cost.ended if end == len(self.text) else self.cost.early
+        assert pattern is not None
+        return (self._marked if self._mark else self._listed)(begin, end, pattern, every=every)
+
+    def _marked(self, begin: int, end: int, pattern: str, *, every: bool) -> _Places:
+        """The matches of a pattern that consumes characters: RE2 puts marks around them."""
+        first, options = ("pattern", ", 'g'") if every else (r"'\A(?s:.*?)(?:' || pattern || ')'", "")
+        groups = [f"regexp_extract_all(text, {first}, {group})" for group in self._groups]
+        mark, values = self._mark, [f"regexp_replace(text, pattern, argument{options})", *groups]
+        marked, *lists = self._asked(values, begin, end, pattern, rf"{mark}\0{mark}")
+        parts = marked[0].as_py().split(mark)
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        bounds = begin + np.cumsum(sizes)
+        return bounds[:-1:2], bounds[1::2], [texts.flatten() for texts in lists]
+
+    def _listed(self, begin: int, end: int, pattern: str, *, every: bool) -> _Places:
+        """The matches of any pattern. The character before the part decides about `^` and `\\b`."""
         position = begin
-        sought = f"((?s:.*?))({self.cost.ended})"
+        sought = f"((?s:.*?))({pattern})"
         if begin:
             position -= 1
             sought = rf"(?:\A(?s:.))|{sought}" if every else rf"\A(?s:.){sought}"
         elif not every:
             sought = rf"\A{sought}"
-        wholes, lengths, *groups = self._lists(position, end, sought)
+        values = [f"regexp_extract_all(text, pattern, {group})" for group in (0, 2, *(g + 2 for g in self._groups))]
+        values[:2] = (f"list_transform({texts}, lambda part: length(part))" for texts in values[:2])
+        lists = [column.flatten() for column in self._asked(values, position, end, sought)]
+        # What is passed over with the match behind it, and the match: -1 for the character before the part.
+        wholes, lengths = lists[0].to_numpy(), lists[1].fill_null(-1).to_numpy()
         taken = np.maximum(wholes, 1)
         stops = position + np.cumsum(taken) - taken + wholes
-        starts = stops - lengths
-        is_again = np.zeros(len(stops), np.bool_)
+        is_match = lengths >= 0
         # Behind an empty match it is found again, with nothing before it.
-        is_again[1:] = (lengths[1:] == 0) & (lengths[:-1] == 0) & (stops[1:] == stops[:-1])
-        for at in np.flatnonzero((lengths >= 0) & ~is_again & (starts < limit)):
-            texts = {group: values[at].as_py() for group, values in zip(self._groups, groups, strict=True)}
-            yield Match(int(starts[at]), int(stops[at]), texts)
+        is_match[1:] &= (lengths[1:] != 0) | (lengths[:-1] != 0) | (stops[1:] != stops[:-1])
+        kept = pa.array(is_match)
+        return (stops - lengths)[is_match], stops[is_match], [texts.filter(kept) for texts in lists[2:]]
 
-    def _lists(self, begin: int, end: int, sought: str) -> list[Any]:
-        """The lengths of what is passed over with the match behind it, those of the match (-1 for the character before
-        the part), and the texts of each group.
-        """
+    def _asked(self, values: list[str], begin: int, end: int, pattern: str, argument: str = "") -> list[pa.Array]:
+        """Values of a part of the text."""
         steps = self.cost.search((end - begin) * self._width)
         refuse_long(self.text, self._pattern, steps, self._limits)
-        row = pa.table([[self.text[begin:end]], [sought], [""]], schema=SCHEMA)
-        lists = [f"regexp_extract_all(text, pattern, {group})" for group in (0, 2, *(g + 2 for g in self._groups))]
-        lists[:2] = (f"list_transform({texts}, lambda part: length(part))" for texts in lists[:2])
-        if steps <= self._limits.at_once:
-            asked = self._asked(", ".join(lists), row)
-        elif self._asked("regexp_matches(text, pattern)", row)[0][0].as_py():
-            asked = [column for sql in lists for column in self._asked(sql, row)]
-        else:
-            return [np.empty(0, np.int64)] * 2 + [[] for _ in self._groups]
-        wholes, lengths, *groups = (column.combine_chunks().flatten() for column in asked)
-        return [wholes.to_numpy(), lengths.fill_null(-1).to_numpy(), *groups]
-
-    def _asked(self, sql: str, row: pa.Table) -> list[pa.ChunkedArray]:
-        self._check()
-        columns: list[pa.ChunkedArray] = self._ask(f"SELECT {sql} FROM {GIVEN}", row).columns
-        return columns
-
-    def _cut(self) -> Iterator[_Piece]:
-        """The pieces of the text, of which there is one at least. No match goes from one into the next."""
-        begin, size, block = 0, len(self.text), self._limits.block
-        while begin < size:
-            stop = min(begin + block, size)
-            stretches = self._stretches(begin, stop)
-            if stop < size:
-                stretches = stretches[:-1]  # the last one may go on
-            block = self._limits.block if len(stretches) else 2 * block
-            for piece in self._grouped(begin, stretches):
-                begin = piece.end
-                yield piece
-        if not size:
-            yield _Piece(0, 0, 0)
-
-    def _stretches(self, begin: int, end: int) -> Steps:
-        """The lengths of stretches that each end with a character that no match has, if not with the text."""
-        row = pa.table([[self.text[begin:end]], [self.cost.stretch], [""]], schema=SCHEMA)
-        [lists] = self._asked("list_transform(regexp_extract_all(text, pattern), lambda part: length(part))", row)
-        lengths: Steps = lists.combine_chunks().flatten().to_numpy().astype(np.float64)
-        return lengths[lengths > 0]
-
-    def _steps(self, lengths: Steps) -> Steps:
-        sizes = lengths * self._width
-        steps = sizes * float(self.cost.steps)
-        return steps + sizes * np.minimum(sizes, self.cost.overrun) * self.cost.again if self._repeated else steps
-
-    def _grouped(self, begin: int, stretches: Steps) -> Iterator[_Piece]:
-        """Stretches together, as long as they take few steps. One that takes many is a piece alone."""
-        if not len(stretches):
-            return
-        ends = begin + np.cumsum(stretches).astype(np.int64)
-        steps = self._steps(stretches)
-        many = steps > self._limits.at_once
-        total = np.cumsum(steps)
-        is_last = np.append((np.diff(total // max(self._limits.at_once, 1)) > 0) | many[:-1] | many[1:], True)
-        before = 0.0
-        for at in np.flatnonzero(is_last):
-            piece = _Piece(begin, int(ends[at]), total[at] - before)
-            begin, before = piece.end, total[at]
-            yield piece
+        row = pa.table([[self.text[begin:end]], [pattern], [argument]], schema=SCHEMA)
+        columns: list[pa.ChunkedArray] = []
+        for sql in [", ".join(values)] if steps <= self._limits.at_once else values:
+            self._check()
+            columns += self._ask(f"SELECT {sql} FROM {GIVEN}", row).columns
+        return [column.combine_chunks() for column in columns]
 
 
 def refuse_long(text: str, pattern: str, steps: float, limits: Limits) -> None:

@@ -65,25 +65,31 @@ _MATCH: Final = 10
 _GROUPS: Final = 16
 """So many groups make a step twice as long: RE2 copies their places."""
 
+_MOST_EARLY: Final = 400_000
+"""The instructions that leave room in RE2 for those of the text's end at each character."""
+
 
 @dataclass(frozen=True, slots=True)
 class PatternCost:
     """The steps for each byte of a text in one search, and the instructions of the compiled pattern. A repeated search
-    reads up to `overrun` characters in vain for each character of a match, with `again` steps for each. A match has at
-    most `most` characters. `stretch` matches the characters that a match may have, and the one behind them. With
-    `in_bytes` a match may begin or end inside of a character beyond ASCII. Behind `ended`, which is the pattern, more
-    signs may follow.
+    reads up to `overrun` characters in vain for each character of a match, with `again` steps for each. With `in_bytes`
+    a match may begin or end inside of a character beyond ASCII. A pattern that `consumes` has no empty match, and no
+    signs for places, such as `^`. Behind `ended`, which is the pattern, more signs may follow.
+
+    `early` also matches what may become a match behind the text's end, up to there: at each place it takes the text's
+    end for the rest. It finds a match that ends before the text's end if, and only if, the pattern finds it however the
+    text goes on. None where RE2 might refuse it as too large.
     """
 
     steps: int
     size: int
     overrun: float
     again: int
-    most: float
     groups: int
-    stretch: str
     in_bytes: bool
+    consumes: bool
     ended: str
+    early: str | None
     row_steps: int
     """As `steps`, after many rows."""
     match_steps: float
@@ -102,12 +108,10 @@ class PatternCost:
         """The steps of a repeated search, to the end of the text."""
         return self.search(size) + size * min(size, self.overrun) * self.again
 
-    def longest(self, steps: float, *, repeated: bool) -> int:
-        """The bytes of the longest text that takes no more steps."""
-        if not repeated:
-            return int(steps / self.steps)
+    def longest(self, steps: float, overrun: float) -> int:
+        """The bytes of the longest text that takes no more steps, where a search reads so many in vain."""
         half = self.steps / (2 * self.again)
-        return int(max(steps / (self.steps + self.overrun * self.again), (steps / self.again + half**2) ** 0.5 - half))
+        return int(max(steps / (self.steps + overrun * self.again), (steps / self.again + half**2) ** 0.5 - half))
 
 
 @dataclass(slots=True)
@@ -228,7 +232,9 @@ class _Reader:
     def __init__(self) -> None:
         self._levels = [_Level()]
         self._groups = 0
-        self._consumed: dict[str, None] = {}
+        self._early: list[str] = []
+        self._has_places = self._is_uneven = self._has_choice = self._skips_again = False
+        """A flag that changes letters is on in a part only. There is a choice. What is repeated may match nothing."""
         self._flags: set[str] = set()
         """The flags that are on anywhere."""
         self._in_bytes = False
@@ -249,23 +255,21 @@ class _Reader:
             size=whole.size,
             overrun=whole.overrun / max(whole.least, 1),
             again=1 if is_few else steps,
-            most=whole.most,
             groups=self._groups,
-            stretch=f"(?:{self._characters()})*(?s:.)?",
             in_bytes=self._in_bytes,
+            consumes=whole.least > 0 and not self._has_places,
             ended=pattern + self._end,
+            early="".join(self._early) if self._can_be_early(whole) else None,
             row_steps=min(steps, _FEW_STEPS) if is_known else steps,
             match_steps=_MATCH / max(whole.least, 1),
         )
 
-    def _characters(self) -> str:
-        """A pattern of the characters that a match may have. A flag may be on in a part of the pattern only."""
-        dot = "." if "s" in self._flags else r"[^\n]"
-        consumed = "|".join(dot if item == "." else item for item in self._consumed)
-        if not consumed:
-            return r"[^\x00-\x{10FFFF}]"
-        # RE2 does not add the other case of a character that is there already.
-        return f"(?is:{consumed})|(?s:{consumed})" if "i" in self._flags else f"(?s:{consumed})"
+    def _can_be_early(self, whole: _Part) -> bool:
+        """RE2 has faults that a pattern and its early form do not share. In a choice of letters, it forgets the other
+        case of one that is there already. It may prefer other ways through what matches nothing again and again.
+        """
+        is_small = whole.size + 2 * whole.characters <= _MOST_EARLY
+        return is_small and not (self._is_uneven and self._has_choice) and not self._skips_again
 
     def _take(self, token: re.Match[str]) -> None:
         level = self._levels[-1]
@@ -275,20 +279,30 @@ class _Reader:
                 self._levels.append(_Level(captures=True))
             case "flags":
                 self._flags.update(token["on"])
+                is_first = token["ends"] == ")" and self._levels == [_Level()]
+                self._is_uneven |= not is_first and "i" in token.group()
                 if token["ends"] == ":":
                     self._levels.append(_Level())
             case "close":
                 self._close()
             case "or":
+                self._has_choice = True
                 level.end_branch()
             case "times":
                 if level.parts:
-                    level.parts.append(level.parts.pop().times(*_times(token)))
+                    least, most = _times(token)
+                    self._skips_again |= most == inf and not level.parts[-1].least
+                    level.parts.append(level.parts.pop().times(least, most))
             case "place":
+                self._has_places = True
                 self._in_bytes |= token.group() == r"\B"
+                self._early.append(_or_end(token.group()))
                 level.parts.append(_Part(characters=0, least=0, most=0, reach=0))
+                return
             case kind:
                 self._sign(kind, token.group())
+                return
+        self._early.append(token.group())
 
     def _sign(self, kind: str | None, sign: str) -> None:
         """A sign that stands for a character, or for several."""
@@ -315,11 +329,11 @@ class _Reader:
 
     def _one(self, item: str, steps: int, size: int) -> None:
         """One character of several."""
-        self._consumed[item] = None
+        self._early.append(_or_end(item))
         self._levels[-1].parts.append(_Part(steps, size, single=True))
 
     def _character(self, item: str, text: str) -> None:
-        self._consumed[item] = None
+        self._early.append(_or_end(item))
         steps = max(len(text.encode("utf-8", "replace")) if len(text) == 1 else 4, 2 * ("i" in self._flags))
         self._levels[-1].parts.append(_Part(steps, steps, single=True, text=text))
 
@@ -327,6 +341,10 @@ class _Reader:
         if len(self._levels) > 1:
             part = self._levels.pop().closed()
             self._levels[-1].parts.append(part)
+
+
+def _or_end(item: str) -> str:
+    return rf"(?:{item}|\z)"
 
 
 def _times(token: re.Match[str]) -> tuple[int, float]:

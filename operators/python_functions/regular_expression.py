@@ -4,19 +4,20 @@ that DuckDB computes at once. So DuckDB gets such rows here in parts that take s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import Final
+from itertools import chain, pairwise, repeat
+from operator import eq
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core import quoting
-from .pattern_search import GIVEN, LISTED, SCHEMA, Ask, Limits, Match, Search, Steps, refuse_long
+from .pattern_search import GIVEN, SCHEMA, Ask, Limits, Matches, Search, Steps, refuse_long, short_reaches
 from .re2_cost import cost_of
-from .replacements import groups_in, rewritten
+from .replacements import pieces
 
 REGULAR_EXPRESSION: Final = "regular_expression"
 """The function in SQL: `regular_expression(how, text, pattern, argument)` gives a list of texts. `how` is a key of
@@ -38,8 +39,10 @@ _LIMITS: Final = Limits()
 _ALONE: Final = 10
 """A row alone may take so many times the steps of rows together."""
 
-_LOOK: Final = 8
-"""The steps at a byte of the search for characters that no match has."""
+_FEW: Final = 8
+"""Whether a text has a short reach is worth to know if it takes more than one part in so many of the steps."""
+_TESTED: Final = 3
+"""The test takes so many times the steps of a search."""
 
 
 def regular_expression(
@@ -99,31 +102,36 @@ class _Work:
         if self.how not in _REPEATED:
             return once
         overrun = np.array([cost.overrun for cost in costs])[which]
-        again = sizes * np.minimum(sizes, overrun)
-        if (once + again).sum() > self.limits.at_once:
-            # Often a match may have only few of the characters in a row, which is worth to know.
-            unbounded = np.flatnonzero((overrun == inf) & (sizes <= LISTED))
-            stretches = pa.array([cost.stretch for cost in costs], pa.string()).take(which[unbounded])
-            again[unbounded] = self._squares(rows.take(unbounded).set_column(1, "pattern", stretches), sizes[unbounded])
-        once += again * np.array([cost.again for cost in costs], np.float64)[which]
+        again = np.array([cost.again for cost in costs], np.float64)[which]
+        if len(distinct) == 1 and costs[0].early and not costs[0].in_bytes and overrun[0] > self.limits.overrun:
+            is_long = once + again * sizes * np.minimum(sizes, overrun) > self.limits.at_once / _FEW
+            may_stay = once + again * sizes * self.limits.overrun <= self.limits.at_once * _ALONE
+            tried = np.flatnonzero(is_long & may_stay)
+            overrun[tried[self._is_short(rows["text"].take(pa.array(tried)), once[tried])]] = self.limits.overrun
+        once += again * sizes * np.minimum(sizes, overrun)
         return once
 
-    def _squares(self, rows: pa.Table, sizes: Steps) -> Steps:
-        """The sums of the squares of the lengths of the stretches of each text."""
-        pattern = _pattern(pc.unique(rows["pattern"]).to_pylist())
-        square = "lambda part: CAST(strlen(part) AS DOUBLE) * strlen(part)"
-        sql = f"SELECT list_sum(list_transform(regexp_extract_all(text, {pattern}), {square})) FROM {GIVEN}"
-        parts = [chunk for part in self._together(sql, rows, _LOOK * sizes) for chunk in part]
-        return pa.concat_arrays(parts).to_numpy() if parts else sizes
+    def _is_short(self, texts: pa.ChunkedArray, once: Steps) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Tests which texts have a short reach."""
+        pattern = self.rows["pattern"][0].as_py()
+        short: list[bool] = []
+        for begin, stop in self._parts(_TESTED * once):
+            self.check()
+            part = texts.slice(begin, stop - begin).to_pylist()
+            short += map(eq, short_reaches(part, pattern, self.limits.reach, self.ask), map(len, part))
+        return np.array(short, np.bool_)
 
     def _together(self, sql: str, rows: pa.Table, steps: Steps) -> Iterator[Sequence[pa.Array]]:
         """The lists of rows of which none takes many steps."""
-        begin, parts = 0, np.cumsum(steps) // max(self.limits.at_once, 1)
-        for stop in [*(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(steps)]:
-            if begin < stop:
-                self.check()
-                yield self.ask(sql, rows.slice(begin, stop - begin)).column(0).chunks
-            begin = stop
+        for begin, stop in self._parts(steps):
+            self.check()
+            yield self.ask(sql, rows.slice(begin, stop - begin)).column(0).chunks
+
+    def _parts(self, steps: Steps) -> Iterator[tuple[int, int]]:
+        """The bounds of rows that are computed at once."""
+        parts = np.cumsum(steps) // max(self.limits.at_once, 1)
+        bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(steps)]
+        return ((begin, stop) for begin, stop in pairwise(bounds) if begin < stop)
 
     def _whole(self, pattern: str) -> str:
         argument = int(self.rows["argument"][0].as_py()) if self.how == "extract" else ""
@@ -133,8 +141,10 @@ class _Work:
         """The list of a row that takes many steps."""
         [[text], [pattern], [argument]] = row.to_pydict().values()
         sql = f"SELECT {self._whole('pattern')} FROM {GIVEN}"
-        if cost_of(pattern).in_bytes and not text.isascii():
-            refuse_long(text, pattern, self._steps(row, [pattern])[0], self.limits)
+        cost, steps = cost_of(pattern), self._steps(row, [pattern])[0]
+        must_be_whole = cost.in_bytes and not text.isascii()
+        if must_be_whole or (cost.early is None and steps <= self.limits.search):
+            refuse_long(text, pattern, steps, self.limits)
             return self.ask(sql, row).column(0).combine_chunks()
         new = argument if self.how.startswith("replace") else "0"
         self.ask(sql, pa.table([[""], [pattern], [new]], schema=SCHEMA))  # raises the errors that DuckDB has
@@ -142,7 +152,7 @@ class _Work:
             case "extract" | "all":
                 groups = [int(argument)]
             case "replace" | "replace_all":
-                groups = groups_in(argument)
+                groups = [piece for piece in pieces(argument) if isinstance(piece, int)]
             case _:
                 groups = []
         repeated = self.how in _REPEATED
@@ -155,66 +165,79 @@ def _pattern(distinct: Sequence[str]) -> str:
     return quoting.text(distinct[0]) if len(distinct) == 1 else "pattern"
 
 
+def _first(search: Search) -> Matches | None:
+    """The first match, and maybe others; None if there is none."""
+    return next((part for part in search.parts() if part.starts), None)
+
+
 def _matches(search: Search, _: str) -> list[str | None]:
-    return [""] if search.find(0) is not None else []
+    return [""] if _first(search) is not None else []
 
 
 def _extract(search: Search, argument: str) -> list[str | None]:
-    match = search.find(0)
-    return ["" if match is None else search.group(match, int(argument)) or ""]
+    first = _first(search)
+    texts = first.texts(search.text, int(argument)) if first is not None else []
+    return [texts[0] or "" if texts else ""]
 
 
 def _all(search: Search, argument: str) -> list[str | None]:
     texts: list[str | None] = []
-    at, group = 0, int(argument)
-    while group >= 0 and at <= len(search.text) and (match := search.find(at)) is not None:
-        if group > search.cost.groups:
+    group = int(argument)
+    for part in search.parts():
+        if group < 0:
+            break
+        if part.starts and group > search.cost.groups:
             raise ValueError(f"Pattern has {search.cost.groups} groups. Cannot access group {group}")
-        texts.append(search.group(match, group))
-        at = match.end + match.is_empty
+        texts += part.texts(search.text, group)
     return texts
 
 
 def _replace(search: Search, argument: str) -> list[str | None]:
-    match = search.find(0)
-    if match is None:
-        return [search.text]
-    return [search.text[: match.start] + _rewritten(search, match, argument) + search.text[match.end :]]
+    text, first = search.text, _first(search)
+    if first is None:
+        return [text]
+    return [text[: first.starts[0]] + next(_replacements(search, first, pieces(argument))) + text[first.stops[0] :]]
 
 
 def _replace_all(search: Search, argument: str) -> list[str | None]:
     """An empty match is not replaced where the match before it ends."""
-    parts: list[str] = []
+    text, parts, new = search.text, list[str](), pieces(argument)
     at, replaced = 0, -1
-    while at <= len(search.text) and (match := search.find(at)) is not None:
-        parts.append(search.text[at : match.start])
-        at = match.end
-        if match.is_empty and match.end == replaced:
-            parts.append(search.text[at : at + 1])
-            at += 1
-        else:
-            parts.append(_rewritten(search, match, argument))
-            replaced = at
-    return ["".join([*parts, search.text[at:]])]
+    for part in search.parts():
+        for start, stop, value in zip(part.starts, part.stops, _replacements(search, part, new), strict=True):
+            if start == stop == replaced:
+                continue
+            parts += text[at:start], value
+            at = replaced = stop
+    return ["".join([*parts, text[at:]])]
+
+
+def _replacements(search: Search, part: Matches, new: Sequence[str | int]) -> Iterator[str]:
+    """The replacement of each match."""
+    columns: list[Iterable[str]] = [repeat("", len(part.starts))]
+    for piece in new:
+        match piece:
+            case str():
+                columns.append(repeat(piece, len(part.starts)))
+            case group:
+                columns.append([text or "" for text in part.texts(search.text, group)])
+    return map("".join, zip(*columns, strict=True))
 
 
 def _split(search: Search, _: str) -> list[str | None]:
     """At an empty match a part has one character."""
-    parts: list[str | None] = []
-    at, size = 0, len(search.text)
-    while at < size and (match := search.find(at)) is not None:
-        start, end = match.start, match.end
-        if match.is_empty and start == at:
-            start = end = at + 1
-            if start == size:
-                break
-        parts.append(search.text[at:start])
-        at = end
-    return [*parts, search.text[at:]]
-
-
-def _rewritten(search: Search, match: Match, new: str) -> str:
-    return rewritten(new, lambda number: search.group(match, number))
+    text, size, parts = search.text, len(search.text), list[str | None]()
+    at = 0
+    for start, stop in chain.from_iterable(part.spans() for part in search.parts()):
+        if start < stop or start > at:
+            parts.append(text[at:start])
+            at = stop
+        if at >= size - (start == stop):
+            break
+        if start == stop:
+            parts.append(text[at])
+            at += 1
+    return [*parts, text[at:]]
 
 
 _ANSWERS: Final[dict[str, Callable[[Search, str], list[str | None]]]] = {

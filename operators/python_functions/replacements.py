@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 _REFERENCE: Final = re.compile(r"\\([0-9\\])")
 
 
-def groups_in(new: str) -> list[int]:
-    """The numbers of the groups that a replacement names."""
-    return [int(sign) for sign in _REFERENCE.findall(new) if sign != "\\"]
+def pieces(new: str) -> list[str | int]:
+    """The texts of a replacement, and between them the numbers of the groups that it names."""
+    signs = _REFERENCE.split(new)
+    signs[1::2] = ["\\" if sign == "\\" else int(sign) for sign in signs[1::2]]
+    return [sign for sign in signs if sign != ""]
 
 
-def rewritten(new: str, group: Callable[[int], str | None]) -> str:
+def rewritten(new: Sequence[str | int], group: Callable[[int], str | None]) -> str:
     """The replacement of a match. `group` gives the text of a group by its number."""
-
-    def part(reference: re.Match[str]) -> str:
-        return "\\" if reference[1] == "\\" else group(int(reference[1])) or ""
-
-    return _REFERENCE.sub(part, new)
+    return "".join([piece if isinstance(piece, str) else group(piece) or "" for piece in new])

@@ -33,9 +33,10 @@ NATIVE: Final = {
 }
 WHOLE: Final = Limits()
 LIMITS: Final = (
-    Limits(at_once=0, search=inf, block=1),
-    Limits(at_once=10, search=inf, block=3),
-    Limits(at_once=100, search=inf, block=1 << 20),
+    Limits(at_once=0, search=inf, reach=1),
+    Limits(at_once=10, search=inf, reach=3),
+    Limits(at_once=100, search=inf, reach=256),
+    Limits(at_once=300, search=inf, reach=2),
 )
 """From one match at a time up to a few characters at once: texts of a few characters take all ways."""
 
@@ -152,6 +153,9 @@ def test_errors_are_those_of_duckdb(ask: Ask, limits: Limits) -> None:
         pytest.param("aKKz Akz AKz", "(?i)a(?-i)[^k]*z", id="a flag that is taken back"),
         pytest.param("Aab aA", "(?i)a*", id="a flag that is on everywhere"),
         pytest.param("ab+ aab+ b", r"a*\Qb+", id="quoted characters up to the end"),
+        pytest.param("aBaBaK", r"a(?:[ab]|(?i)b|k)", id="a letter of a choice, whose other case RE2 forgets"),
+        pytest.param("xaabb axbB", r"(?:a*?|\b)*", id="what matches nothing, again and again"),
+        pytest.param("axbB\nKb\nbax", r"(?:(?:[^b]*){0,3}?)*", id="a repetition of repetitions"),
     ],
 )
 @pytest.mark.parametrize("limits", LIMITS)
@@ -159,6 +163,37 @@ def test_signs_that_change_the_reading_of_others_are_read_as_duckdb_does(
     ask: Ask, text: str, pattern: str, limits: Limits
 ) -> None:
     assert answers("all", [(text, pattern)], ask, limits=limits) == native("all", [(text, pattern)])
+
+
+STRINGS: Final = r'"([^"\\]|\\.)*"'
+RECORD: Final = r'"name": "a \"quoted\" word", "n": 17, '
+
+
+@pytest.mark.parametrize(
+    ("rows", "most"),
+    [
+        pytest.param([(RECORD * 2_500, STRINGS)], 3, id="strings in 100 KB"),
+        pytest.param([(RECORD * 50_000, STRINGS)], 100, id="strings in 2 MB"),
+        pytest.param([(f'"{"x" * 50_000}" ' * 20, STRINGS)], 150, id="long strings"),
+        pytest.param([("maaa,mb,,c," * 10_000, "m([^,]|,,)*,")], 3, id="doubled separators"),
+        pytest.param([(RECORD * 300, STRINGS)] * 100, 20, id="many texts"),
+        pytest.param([("wörd " * 30_000, r"(\w+|ö\b)*")], 100, id="places and empty matches"),
+    ],
+)
+@pytest.mark.parametrize("how", ["all", "split", "replace_all"])
+def test_a_text_in_which_no_match_goes_far_takes_few_statements(
+    ask: Ask, how: str, rows: list[tuple[str, str]], most: int
+) -> None:
+    asked: list[str] = []
+
+    def counted(sql: str, table: pa.Table) -> pa.Table:
+        asked.append(sql)
+        return ask(sql, table)
+
+    new = r"<\1>"
+    argument = new if how == "replace_all" else "1"
+    assert answers(how, [*rows], counted, argument=argument) == native(how, [*rows], 1, new)
+    assert len(asked) <= most
 
 
 class StoppedError(Exception):
@@ -223,7 +258,7 @@ def test_a_pattern_that_may_read_a_text_for_each_match_is_known(pattern: str) ->
 @given(PATTERNS, st.floats(1, 1e12), st.booleans())
 def test_the_longest_text_takes_no_more_steps(pattern: str, steps: float, repeated: bool) -> None:
     cost = cost_of(pattern)
-    longest = cost.longest(steps, repeated=repeated)
+    longest = cost.longest(steps, cost.overrun if repeated else 0)
     taken = cost.searches if repeated else cost.search
     assert taken(longest) <= steps * 1.000001 or longest == 0
     assert taken(longest + 1) >= steps * 0.999999
