@@ -21,7 +21,7 @@ from ...operators.arrays.behind_nulls import cleared
 from ...operators.core.interrupts import Watch, looking
 from ...operators.core.piece import Piece
 from ...operators.writing.staged_write import Written
-from ...proto.errors import ExecutionError, InternalError
+from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.statistics import EpochStatistics
 from ...proto.values import Barrier, ErrorValue, OnError, TaskPhase
 from ..api.computation import Computation
@@ -39,6 +39,8 @@ from .resting import Resting
 from .task_state import TaskState
 
 _EARLY_SPLITS = 64
+_INPUT_IS_GONE: Final = frozenset({"DATA_DAMAGED", "FILE_CHANGED", "FILE_MISSING"})
+"""The reasons of failures that end once the input is back: no epoch of before a restart is skipped because of them."""
 _log = logging.getLogger(__name__)
 
 
@@ -339,19 +341,24 @@ class EpochLoop:
         known = progress is not None and progress.epoch.number in task_state.ledger.failures.known
         if progress is not None and progress.job is not None and not known:
             error = with_splits(error, progress.job.splits, self._tables)
-        if progress is not None and not known and not isinstance(error, InternalError):
+        may_skip = task_state.options.on_error is OnError.SKIP_EPOCH
+        skips = may_skip and progress is not None and (known or not self._waits_for_input(progress, error))
+        if progress is not None and not known and skips is may_skip and not isinstance(error, InternalError):
             task_state.record_failure(progress.epoch.number, error)
         with task_state.lock:
             task_state.full = None
             if progress is not None:
                 task_state.output.void(progress.epoch.number)
-            skips = task_state.options.on_error is OnError.SKIP_EPOCH
             if skips and progress is not None and progress.error is None:
                 progress.error = error
                 task_state.events.tell("epoch_skipped", logging.WARNING, epoch=progress.epoch.number, error=error)
             elif task_state.phase is TaskPhase.RUNNING:
                 task_state.fail(error, None if progress is None else progress.epoch.number)
             task_state.changed()
+
+    def _waits_for_input(self, progress: EpochProgress, error: TidegateError) -> bool:
+        """True if the epoch may have had rows before a restart, and may have them again once its input is back."""
+        return error.reason in _INPUT_IS_GONE and self._task_state.computes_again(progress.epoch.number)
 
     def close(self) -> None:
         """End the computation. Never called during a step; may be called more than once."""

@@ -91,6 +91,8 @@ class TaskState:
         self.last_epoch_us: int | None = None
         self.listeners = Listeners()
         self._start = self._recover_through = start.epoch
+        self._open_before = 0
+        """The epoch that was open when the task was recovered; 0 if it was not."""
         if history is not None:
             self._recover(history)
 
@@ -107,10 +109,14 @@ class TaskState:
                     self.uploads.take_back(split)
         self.ledger.recovered()
         self.ledger.read(history.acknowledged.epoch - 1)
-        self._recover_through = self.ledger.sealed
-        self.output.recover(history.acknowledged, self.ledger.open.number, history.other_rows_through)
+        self._recover_through, self._open_before = self.ledger.sealed, self.ledger.open.number
+        self.output.recover(history.acknowledged, self._open_before, history.other_rows_through)
         if self.phase is TaskPhase.RUNNING and self.ledger.done:
             self.phase = TaskPhase.FINISHED
+
+    def computes_again(self, epoch: int) -> bool:
+        """True for an epoch of which there may have been rows before the task was recovered."""
+        return epoch <= self._open_before
 
     @property
     def recovery(self) -> Recovery | None:

@@ -18,7 +18,7 @@ from tidegate.proto.errors import NotFound, Refused, TaskFailed, Unavailable
 from tidegate.proto.values import Barrier, Cursor, Mode, OnError, TaskPhase
 
 from ..fakes import POISON, Client, CountingEngine, FakeEngine, counting
-from ..plans import filtered, plan, read
+from ..plans import filtered, plan, read, summed
 from .restarts import Restarts
 
 
@@ -249,6 +249,45 @@ def test_a_file_that_is_back_lets_its_task_go_on(tmp_path: Path, table: bool, re
             away.rename(file)
             task.recover()
             finish(task)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_restart_skips_no_epoch_whose_file_is_away(tmp_path: Path, restarts: bool) -> None:
+    file, away = tmp_path / "t.parquet", tmp_path / "away.parquet"
+    pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
+    with durable(tmp_path) as client:
+        task = client.create_task(plan(filtered(read("t", "k", "v"), 1, 1), "k", "v"), on_error="skip_epoch")
+        for split in (str(file), pa.table({"k": [3], "v": [3]})):
+            task.add_split("t", split)
+            task.request_barrier()
+        assert task.read_epoch().num_rows == 1
+    file.rename(away)
+    for _ in range(1 + restarts):
+        with durable(tmp_path) as client, pytest.raises(TaskFailed) as failed:
+            client.task(task.id).read_epoch()
+        assert failed.value.reason in ("FILE_MISSING", "FILE_CHANGED")
+    with durable(tmp_path) as client:
+        task = client.task(task.id)
+        with pytest.raises(TaskFailed):
+            task.read_epoch()
+        away.rename(file)
+        task.recover()
+        assert task.read_epoch().to_pylist() == [{"k": 2, "v": 2}]
+        assert task.read_epoch().to_pylist() == [{"k": 3, "v": 3}]
+
+
+def test_an_epoch_that_was_skipped_for_its_file_is_skipped_after_a_restart_too(tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
+    with durable(tmp_path) as client:
+        task = client.create_task(plan(summed(read("t", "k", "v")), "k", "total"), on_error="skip_epoch")
+        task.add_split("t", str(file))
+        file.unlink()
+        task.request_barrier()
+        with pytest.raises(tidegate.EpochError, match="cannot be read any more"):
+            client.task(task.id).read_epoch()
+    with durable(tmp_path) as client, pytest.raises(tidegate.EpochError, match="cannot be read any more"):
+        client.task(task.id).read_epoch()
 
 
 def finish(task: tidegate.Task) -> None:
