@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from .decimal_arithmetic import DECIMAL_ARITHMETIC, decimal_arithmetic
 from .edit_distance import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, edit_distance
 from .like import LIKE, LIKE_STEPS, like
 from .look_around import LOOK_AROUND, look_around
@@ -17,6 +18,7 @@ from .regular_expression import REGULAR_EXPRESSION, regular_expression
 from .sha2 import SHA2, sha2
 
 __all__ = [
+    "DECIMAL_ARITHMETIC",
     "EDIT_DISTANCE",
     "EDIT_DISTANCE_STEPS",
     "GIVEN",
@@ -39,6 +41,7 @@ PYTHON_FUNCTIONS: Final = (
     PythonFunction(LOOK_AROUND, ("VARCHAR",) * 4, "VARCHAR[]", look_around),
     PythonFunction(SHA2, ("VARCHAR", "BLOB"), "BLOB", sha2),
     PythonFunction(EDIT_DISTANCE, ("VARCHAR", "VARCHAR"), "BIGINT", edit_distance),
+    PythonFunction(DECIMAL_ARITHMETIC, ("VARCHAR",) * 4, "VARCHAR", decimal_arithmetic),
     PythonFunction(LIKE, ("VARCHAR",) * 3, "BOOLEAN", like),
     PythonFunction(REGULAR_EXPRESSION, ("VARCHAR",) * 4, "VARCHAR[]", regular_expression, asks=True),
 )

@@ -21,7 +21,7 @@ from .. import ir
 from ..ir import tree
 from ..ir.boolean import conjuncts, is_connective, with_conjuncts
 from ..ir.building import columns, project
-from ..ir.types import nullable
+from ..ir.types import Type, nullable
 from ..ir.visit import transform, transform_relations
 from ..ir.walk import unroll
 
@@ -257,15 +257,24 @@ def _one_case(expression: ir.Expression) -> ir.Expression:
 
 
 def _flat_coalesce(expression: ir.Expression) -> ir.Expression:
-    """A COALESCE merged with the COALESCEs that are its last operand."""
+    """A COALESCE merged with the COALESCEs that are its last operand, as long as they choose among values of its own
+    type: the fields of structs may have names in one of them, and none in another.
+    """
     if not _is_coalesce(expression) or not _is_coalesce(expression.arguments[-1]):
         return expression
     arguments: list[ir.Expression | str] = []
     last: ir.Expression | str = expression
-    while _is_coalesce(last) and nullable(last.type) == nullable(expression.type):
+    chosen = _chosen(expression)
+    while _is_coalesce(last) and _chosen(last) == chosen and nullable(last.type) == nullable(expression.type):
         arguments.extend(last.arguments[:-1])
         last = last.arguments[-1]
     return replace(expression, arguments=(*arguments, last))
+
+
+def _chosen(coalesce: ir.Call) -> Type | None:
+    """The type of what a COALESCE chooses among."""
+    first = coalesce.arguments[0]
+    return None if isinstance(first, str) else nullable(first.type)
 
 
 def _is_coalesce(expression: ir.Expression | str) -> TypeGuard[ir.Call]:

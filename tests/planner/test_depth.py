@@ -9,7 +9,7 @@ import pytest
 from tidegate.planner import ir
 from tidegate.planner.cut.divide import DEPTH
 from tidegate.planner.ir import types as t
-from tidegate.planner.physical.pipelines import Feed, FragmentNode, PhysicalPlan, Start
+from tidegate.planner.physical.pipelines import Feed, FragmentNode, PhysicalPlan, SourceShape, Start
 from tidegate.planner.prepare import prepare
 from tidegate.planner.rewrite.split_expressions import READINGS
 from tidegate.proto.errors import PlanError
@@ -35,6 +35,7 @@ from .build import (
     subquery,
     table,
 )
+from .decode import plans
 from .running import CLOCKS, rows, shape_of
 
 LEVELS = 1_200
@@ -196,6 +197,22 @@ def test_a_deep_coalesce_runs() -> None:
     for _ in range(LEVELS):
         expression = call("coalesce", col(0), expression)
     assert rows(plan(project(NUMBERS, expression)), DATA) == [(1,), (2,), (0,)]
+
+
+def test_a_coalesce_whose_last_operand_chooses_among_structs_of_other_names_is_planned() -> None:
+    """Columns have the names of fields that their read gives; the results of functions have those of the plan: none."""
+    struct = {"struct": {"types": [plans.I64_NULL], "nullability": "NULLABILITY_NULLABLE"}}
+    pairs = plans.table(struct, struct)
+    pairs["read"]["baseSchema"]["names"] = ["one", "a", "two", "a"]
+
+    def chosen(one: plans.Node, two: plans.Node) -> plans.Node:
+        return plans.call("coalesce", one, two, outputType=struct)
+
+    one, two = plans.field(0), plans.field(1)
+    projection = plans.project(pairs, chosen(chosen(one, one), chosen(one, two)), common=plans.emit(2))
+    prepared = prepare(plans.decode(plans.plan(projection, ["x", "a"])).plan, TaskOptions())
+    [pipeline] = prepared.physical({"t": SourceShape(feed=Feed.STREAM, size_class=1)}).pipelines
+    assert "coalesce" in pipeline.root.sql
 
 
 def test_what_a_case_guards_is_not_computed_before_it() -> None:

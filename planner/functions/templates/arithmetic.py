@@ -9,6 +9,7 @@ from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from .named_values import let, let_all
+from .nulls import nulls_first
 from .rounding import rounded_float
 from .use import Entry, Table, Template, Use, error
 
@@ -261,7 +262,7 @@ TABLE: Final[Table] = {
         _modulus,
         {"division_type": ("TRUNCATE", "FLOOR"), "overflow": OVERFLOW, "on_domain_error": ("ERROR", "NULL")},
     ),
-    ("arithmetic", "power"): Entry(_power, {"overflow": ("ERROR",)}),
+    ("arithmetic", "power"): Entry(nulls_first(_power), {"overflow": ("ERROR",)}),
     ("arithmetic", "abs"): Entry(_absolute, _INTEGER_OR_FLOAT),
     ("arithmetic", "sign"): Entry(_sign),
     ("arithmetic", "factorial"): Entry(_factorial, {"overflow": ("ERROR",)}),
@@ -269,9 +270,9 @@ TABLE: Final[Table] = {
     ("arithmetic", "bitwise_and"): Entry(_bitwise("&")),
     ("arithmetic", "bitwise_or"): Entry(_bitwise("|")),
     ("arithmetic", "bitwise_xor"): Entry(lambda use: f"xor({', '.join(use.arguments)})"),
-    ("arithmetic", "shift_left"): Entry(_shift_left),
-    ("arithmetic", "shift_right"): Entry(_shift_right),
-    ("arithmetic", "shift_right_unsigned"): Entry(_shift_right_unsigned),
+    ("arithmetic", "shift_left"): Entry(nulls_first(_shift_left)),
+    ("arithmetic", "shift_right"): Entry(nulls_first(_shift_right)),
+    ("arithmetic", "shift_right_unsigned"): Entry(nulls_first(_shift_right_unsigned)),
     ("arithmetic", "sqrt"): Entry(_bounded("sqrt", "{x} < 0"), _DOMAIN),
     ("arithmetic", "acos"): Entry(_bounded("acos", "abs({x}) > 1"), _DOMAIN),
     ("arithmetic", "asin"): Entry(_bounded("asin", "abs({x}) > 1"), _DOMAIN),

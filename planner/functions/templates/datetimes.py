@@ -7,6 +7,7 @@ from typing import Final
 from ...ir import types as t
 from .comparison import comparisons
 from .named_values import let
+from .nulls import nulls_first
 from .use import Entry, Table, Template, Use
 
 _FIELDS: Final[dict[str, str]] = {
@@ -89,13 +90,14 @@ def _extract_boolean(use: Use) -> str:
 def _shift(sign: str) -> Template:
     """A moment plus or minus an interval. With a zone, months are added to the wall clock's time."""
 
+    def in_zone(use: Use) -> str:
+        x, interval, zone = use.arguments
+        return use.cast(let(zone, lambda z: f"(({local(use, x, 0, z)} {sign} {interval}) AT TIME ZONE {z})"))
+
     def template(use: Use) -> str:
         x, interval, *zone = use.arguments
         _only_microseconds(use, 0)
-        if not zone:
-            return use.cast(f"({x} {sign} {interval})")
-        shifted = let(zone[0], lambda z: f"(({local(use, x, 0, z)} {sign} {interval}) AT TIME ZONE {z})")
-        return use.cast(shifted)
+        return nulls_first(in_zone)(use) if zone else use.cast(f"({x} {sign} {interval})")
 
     return template
 
@@ -162,7 +164,7 @@ TABLE: Final[Table] = {
     ("datetime", "local_timestamp"): Entry(_local_timestamp),
     ("datetime", "strptime_time"): Entry(_parse, note="the format must be a constant"),
     ("datetime", "strptime_date"): Entry(_parse, note="the format must be a constant"),
-    ("datetime", "strptime_timestamp"): Entry(_parse_timestamp, note="the format must be a constant"),
+    ("datetime", "strptime_timestamp"): Entry(nulls_first(_parse_timestamp), note="the format must be a constant"),
     ("datetime", "strftime"): Entry(_format, note="the format must be a constant"),
     **{("datetime", name): template for name, template in comparisons("lt", "lte", "gt", "gte").items()},
 }

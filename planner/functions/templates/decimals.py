@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Final
 
+from ....operators.python_functions import DECIMAL_ARITHMETIC
 from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
-from .named_values import let
+from .named_values import let, let_all
 from .use import Entry, Table, Template, Use, error
 
 MAX_DIGITS: Final = 38
+HUGEINT: Final = 2**127 - 1
+"""The greatest HUGEINT."""
+NEVER: Final = "false"
+"""The condition that no operands fit."""
 _WIDE: Final = 19
 """The digits from which on DuckDB gives a product of decimals more than 18. Such a product takes twice the time."""
 _ROOM: Final = 12
@@ -68,21 +75,85 @@ def quotient_cut(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> 
     return scaled(f"(({dividend} * CAST({10**shift} AS HUGEINT)) // {divisor})", wanted.scale, wanted)
 
 
+def exact(
+    use: Use, operation: str, fits: Callable[[Sequence[str]], Sequence[str]], short: Callable[[Sequence[str]], str]
+) -> str:
+    """`short` for the operands of which all conditions of `fits` hold, so that no step has more digits than DuckDB can
+    hold. Python computes the other rows.
+    """
+    result = decimal(use.result)
+
+    def chosen(v: Sequence[str]) -> str:
+        x, y = (f"CAST({operand} AS VARCHAR)" for operand in v)
+        long = f"{DECIMAL_ARITHMETIC}('{operation}', {x}, {y}, '{result.scale}')"
+        conditions = fits(v)
+        computed = f"CAST({long} AS {sql_type(result)})"
+        if NEVER in conditions:
+            return computed
+        return f"CASE WHEN {' AND '.join(conditions)} THEN {short(v)} ELSE {computed} END"
+
+    if not fits(use.arguments):
+        return short(use.arguments)
+    return let_all(use.arguments, chosen)
+
+
+def within(sql: str, type_: t.Decimal, most: int) -> list[str]:
+    """The condition that a decimal's digits are no number above `most`, if they can be."""
+    if most >= 10**type_.precision - 1:
+        return []
+    return [f"abs({sql}) <= CAST('{Decimal(most).scaleb(-type_.scale):f}' AS {sql_type(type_)})"]
+
+
+def quotient_fits(v: Sequence[str], types: tuple[t.Decimal, t.Decimal], shift: int, scale: int) -> list[str]:
+    """The conditions under which a quotient with `scale` places has 38 digits at most, and so has the dividend (or the
+    divisor) that is moved by `shift` places for it.
+    """
+    x, y = types
+    if abs(shift) > MAX_DIGITS:
+        return [NEVER]
+    moved = HUGEINT // 10 ** abs(shift)
+    conditions = within(v[0], x, moved) if shift > 0 else within(v[1], y, moved)
+    if x.precision - x.scale + y.scale + scale > MAX_DIGITS:
+        conditions.append(f"abs(CAST({v[0]} AS DOUBLE) / CAST({v[1]} AS DOUBLE)) < 9e{MAX_DIGITS - 1 - scale}")
+    return conditions
+
+
 def _add(symbol: str) -> Template:
     def template(use: Use) -> str:
         x, y = decimal(use.type(0)), decimal(use.type(1))
+        result = decimal(use.result)
         scale = max(x.scale, y.scale)
         digits = max(x.precision - x.scale, y.precision - y.scale) + scale + 1
         natural = t.Decimal(precision=min(MAX_DIGITS, digits), scale=scale)
-        return fitted(f"({use.arguments[0]} {symbol} {use.arguments[1]})", natural, decimal(use.result))
+        half = (10**MAX_DIGITS - 1) // 2
+
+        def fits(v: Sequence[str]) -> list[str]:
+            if digits <= MAX_DIGITS or scale <= result.scale:
+                return []
+            return [
+                c for sql, of in zip(v, (x, y), strict=True) for c in within(sql, of, half // 10 ** (scale - of.scale))
+            ]
+
+        return exact(use, symbol, fits, lambda v: fitted(f"({v[0]} {symbol} {v[1]})", natural, result))
 
     return template
 
 
 def _multiply(use: Use) -> str:
     x, y = decimal(use.type(0)), decimal(use.type(1))
-    a, b = use.arguments
     result = decimal(use.result)
+    scale = x.scale + y.scale
+
+    def fits(v: Sequence[str]) -> list[str]:
+        if x.precision + y.precision <= MAX_DIGITS or scale <= result.scale:
+            return []
+        return [f"abs(CAST({v[0]} AS DOUBLE) * CAST({v[1]} AS DOUBLE)) < 9e{MAX_DIGITS - 1 - scale}"]
+
+    return exact(use, "*", fits, lambda v: _product(v, x, y, result))
+
+
+def _product(v: Sequence[str], x: t.Decimal, y: t.Decimal, result: t.Decimal) -> str:
+    a, b = v
     if x.scale + y.scale > MAX_DIGITS:  # DuckDB refuses such a scale; the product of the digits need not overflow
         product = f"{unscaled(a, x)} * {unscaled(b, y)}"
         excess = x.scale + y.scale - result.scale
@@ -98,16 +169,31 @@ def _divide(use: Use) -> str:
     x, y = decimal(use.type(0)), decimal(use.type(1))
     result = decimal(use.result)
     shift = result.scale + y.scale - x.scale
-    return quotient(unscaled(use.arguments[0], x), unscaled(use.arguments[1], y), shift, result)
+    return exact(
+        use,
+        "/",
+        lambda v: quotient_fits(v, (x, y), shift + 1, result.scale + 1),
+        lambda v: quotient(unscaled(v[0], x), unscaled(v[1], y), shift, result),
+    )
 
 
 def _modulus(use: Use) -> str:
+    """The remainder. DuckDB computes it in floating point where the operands have no decimal type in common."""
     x, y = decimal(use.type(0)), decimal(use.type(1))
-    natural = t.Decimal(
-        precision=min(MAX_DIGITS, max(x.precision - x.scale, y.precision - y.scale) + max(x.scale, y.scale)),
-        scale=max(x.scale, y.scale),
-    )
-    return fitted(f"({use.arguments[0]} % {use.arguments[1]})", natural, decimal(use.result))
+    scale = max(x.scale, y.scale)
+    digits = max(x.precision - x.scale, y.precision - y.scale) + scale
+    common = t.Decimal(precision=min(MAX_DIGITS, digits), scale=scale)
+
+    def short(v: Sequence[str]) -> str:
+        if digits > MAX_DIGITS:
+            v = [f"CAST({operand} AS {sql_type(common)})" for operand in v]
+        return fitted(f"({v[0]} % {v[1]})", common, decimal(use.result))
+
+    def fits(v: Sequence[str]) -> list[str]:
+        most = 10**MAX_DIGITS - 1
+        return [c for sql, of in zip(v, (x, y), strict=True) for c in within(sql, of, most // 10 ** (scale - of.scale))]
+
+    return exact(use, "%", fits, short)
 
 
 def _bitwise(symbol: str) -> Template:

@@ -12,6 +12,7 @@ from typing import Final
 from ...ir import types as t
 from .datetimes import local
 from .named_values import let, let_all
+from .nulls import nulls_first
 from .use import Entry, Table, Use, error
 
 _DAY: Final = 86_400_000_000
@@ -136,9 +137,9 @@ def _round_calendar(use: Use) -> str:
 
 
 TABLE: Final[Table] = {
-    ("datetime", "round_temporal"): Entry(_round_temporal),
+    ("datetime", "round_temporal"): Entry(nulls_first(_round_temporal)),
     ("datetime", "round_calendar"): Entry(
-        _round_calendar,
+        nulls_first(_round_calendar),
         note="multiples count from the beginning of a unit of the calendar; rounding up may lead into the next unit",
     ),
 }

@@ -11,6 +11,7 @@ from ....operators.python_functions import LIKE, LIKE_STEPS
 from . import regexp_calls
 from .comparison import balanced
 from .named_values import let, let_all
+from .nulls import nulls_first
 from .regexp_calls import Pattern
 from .use import Entry, Table, Template, Use, error, maybe_null
 
@@ -230,7 +231,7 @@ TABLE: Final[Table] = {
         _call("concat_ws"), note="nulls among the strings are left out, as in the official cases"
     ),
     ("string", "substring"): Entry(_substring, {"negative_start": ("WRAP_FROM_END", "LEFT_OF_BEGINNING", "ERROR")}),
-    ("string", "replace_slice"): Entry(_replace_slice, may_be_null=True),
+    ("string", "replace_slice"): Entry(nulls_first(_replace_slice), may_be_null=True),
     ("string", "repeat"): Entry(_call("repeat")),
     ("string", "reverse"): Entry(_reverse),
     ("string", "left"): Entry(_call("left")),

@@ -6,6 +6,8 @@ the other side. A mark is true if any pair matches, else null if the condition i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ... import ir
@@ -51,14 +53,23 @@ def _filtering(keyword: str, kept: Table, other: Table, on: str) -> str:
 
 
 def single(kept: Table, other: Table, on: str, writer: Writer, *, other_first: bool) -> str:
-    """All rows of one side, each with its one match of the other side, or with nulls."""
+    """All rows of one side, each with its one match of the other side, or with nulls.
+
+    A subquery that does not read the row would run, and fail for two matches, where there is no row: so it reads one.
+    """
     fields = [f"f{at} := {column}" for at, column in enumerate(other.columns)] or ["f0 := NULL"]
     match_ = f"SELECT struct_pack({', '.join(fields)}) FROM {other.item} WHERE {on}"
+    if kept.columns and not _mentions(f"{other.item} {on}", kept.columns):
+        match_ = f"SELECT * FROM ({match_} LIMIT 2) WHERE {kept.columns[0]} IS NULL OR true"
     matched = writer.table(f"SELECT {select_list((*kept.columns, f'({match_})'))} FROM {kept.item}", kept.width + 1)
     *own, struct = matched.columns
     others = [f"struct_extract({struct}, 'f{at}')" for at in range(other.width)]
     columns = (*others, *own) if other_first else (*own, *others)
     return f"SELECT {select_list(columns)} FROM {matched.item}"
+
+
+def _mentions(sql: str, columns: Sequence[str]) -> bool:
+    return any(re.search(rf"(?<![\w.]){re.escape(column)}(?!\w)", sql) for column in columns)
 
 
 def mark(condition: ir.Expression | None, kept: Table, other: Table, row: Writer) -> str:

@@ -31,6 +31,7 @@ FUNCTIONS = (
     "concat",
     "first_value",
     "last_value",
+    "coalesce",
 )
 I64: Node = {"i64": {"nullability": "NULLABILITY_REQUIRED"}}
 I64_NULL: Node = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}

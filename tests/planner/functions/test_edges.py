@@ -236,6 +236,24 @@ def test_a_null_argument_gives_what_the_extension_says(file: str, connection: du
 
 
 @pytest.mark.parametrize("file", FILES)
+def test_a_null_argument_hides_what_is_wrong_with_another(file: str, connection: duckdb.DuckDBPyConnection) -> None:
+    wrong = []
+    for number, implementation in enumerate(SCALAR):
+        if implementation.file != file or number % EVERY or not declaration(implementation).mirrors:
+            continue
+        for at in sorted(positions(implementation)):
+            for other in sorted(positions(implementation) - {at}):
+                for extreme in extremes(usual(implementation)[other].type):
+                    values = list(usual(implementation))
+                    values[at] = ir.Literal(value=None, type=t.nullable(values[at].type))
+                    values[other] = replace(values[other], value=extreme)
+                    got, _ = answer(connection, implementation, values, columns=True)
+                    if got is not None and not tolerates(implementation, at):
+                        wrong.append((implementation.signature, at, other, extreme, got))
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_a_column_gives_at_the_extremes_what_a_literal_gives(file: str, connection: duckdb.DuckDBPyConnection) -> None:
     wrong = []
     for number, implementation in enumerate(SCALAR):

@@ -134,6 +134,20 @@ def test_integers_are_raised_to_a_power_exactly_or_fail(x, y):
             answer("power", integer(x, 64), integer(y, 64))
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("power", integer(0, 64)), ("shift_left", integer(-1, 32)), ("shift_right", integer(-1, 32))],
+)
+def test_a_null_is_the_answer_whatever_the_other_operand_is(name, known):
+    """A power of 0 is 1, and a shift by a negative number an error."""
+    unknown = ir.Literal(value=None, type=t.Integer(bits=64))
+    assert answer(name, unknown, known) is None
+
+
+def test_a_null_power_of_zero_is_null():
+    assert answer("power", integer(0, 64), ir.Literal(value=None, type=t.Integer(bits=64))) is None
+
+
 def _and(values):
     return False if False in values else None if None in values else True
 

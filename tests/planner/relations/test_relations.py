@@ -79,6 +79,10 @@ def equal_keys(left: naive.Row, right: naive.Row) -> bool | None:
     return naive.equal(left[0], right[0])
 
 
+def every_pair(left: naive.Row, right: naive.Row) -> bool:
+    return True
+
+
 def wider(left: naive.Row, right: naive.Row) -> bool | None:
     first = None if None in (left[0], right[0]) else left[0] >= right[0]
     second = None if None in (left[1], right[1]) else naive.compare(left[1], right[1], ir.Direction.ASC_NULLS_LAST) < 0
@@ -86,7 +90,11 @@ def wider(left: naive.Row, right: naive.Row) -> bool | None:
 
 
 @pytest.mark.parametrize("type_", ir.JoinType)
-@pytest.mark.parametrize(("condition", "matches"), [(EQUAL, equal_keys), (WIDER, wider)], ids=["equal", "wider"])
+@pytest.mark.parametrize(
+    ("condition", "matches"),
+    [(EQUAL, equal_keys), (WIDER, wider), (lit(True), every_pair)],
+    ids=["equal", "wider", "every pair"],
+)
 @FEW
 @given(left=LEFT_ROWS, right=RIGHT_ROWS, feed=FEEDS)
 def test_joins(

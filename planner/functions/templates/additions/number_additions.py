@@ -6,7 +6,7 @@ from typing import Final
 
 from ....ir import types as t
 from ..arithmetic import shift_left_wrapped, shift_right_wrapped
-from ..decimals import decimal, quotient_cut, unscaled
+from ..decimals import decimal, exact, quotient_cut, quotient_fits, unscaled
 from ..named_values import let, let_all
 from ..rounding import rounded_decimal, rounded_float
 from ..use import Entry, Table, Template, Use
@@ -35,7 +35,12 @@ def _nanvl(use: Use) -> str:
 def _divide_cut(use: Use) -> str:
     x, y, result = decimal(use.type(0)), decimal(use.type(1)), decimal(use.result)
     shift = result.scale + y.scale - x.scale
-    return quotient_cut(unscaled(use.arguments[0], x), unscaled(use.arguments[1], y), shift, result)
+    return exact(
+        use,
+        "cut",
+        lambda v: quotient_fits(v, (x, y), shift, result.scale),
+        lambda v: quotient_cut(unscaled(v[0], x), unscaled(v[1], y), shift, result),
+    )
 
 
 def _single(use: Use) -> str:

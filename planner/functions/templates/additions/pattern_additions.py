@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from .....operators.core import quoting
 from .. import regexp_calls
 from ..named_values import let, let_all
+from ..nulls import nulls_first
 from ..regexp_calls import Pattern
 from ..use import Entry, Table, Use, error
 from . import rust_patterns
@@ -169,7 +170,7 @@ def _match(use: Use) -> str:
 _CASE: Final = {"case_sensitivity": ("CASE_SENSITIVE", "CASE_INSENSITIVE")}
 
 TABLE: Final[Table] = {
-    ("text", "regexp_count"): Entry(_count, note="flags must be a constant"),
+    ("text", "regexp_count"): Entry(nulls_first(_count), note="flags must be a constant"),
     ("text", "regexp_instr"): Entry(_instr),
     ("text", "regexp_like"): Entry(_like, _CASE, "flags must be a constant"),
     ("text", "regexp_match"): Entry(_match, note="pattern and flags must be constants"),

@@ -1,0 +1,74 @@
+"""Class of bug: arithmetic on decimals whose steps in between need more than 38 digits, though the result does not.
+DuckDB computes such a remainder in floating point, and fails for the other operations.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.planner import ir
+from tidegate.planner.functions import bind_scalar
+from tidegate.planner.ir import types as t
+from tidegate.planner.sql.expression_writer import render
+
+from ...bare_statements import runnable
+from ...searching import tries
+from .test_meaning import NoColumns
+
+CONNECTION: Final = duckdb.connect(config={"threads": 1})
+MOST_DIGITS: Final = 38
+SHAPES: Final = ((38, 0), (38, 38), (38, 37), (38, 10), (38, 2), (37, 1), (19, 0), (9, 9), (5, 2), (1, 0))
+
+
+@st.composite
+def decimals(draw: st.DrawFn) -> ir.Literal:
+    precision, scale = draw(st.sampled_from(SHAPES))
+    length = draw(st.integers(1, precision))
+    digits = draw(st.sampled_from([1, 5, 10 ** (length - 1), 10**length - 1]) | st.integers(0, 10**length - 1))
+    digits *= draw(st.sampled_from([1, -1]))
+    return ir.Literal(
+        value=Decimal((int(digits < 0), tuple(map(int, str(abs(digits)))), -scale)),
+        type=t.Decimal(precision=precision, scale=scale, nullable=False),
+    )
+
+
+def rounded(value: Fraction, scale: int) -> Fraction:
+    """Half away from zero."""
+    digits = (abs(value) * 10**scale * 2 + 1) // 2
+    return Fraction(digits if value >= 0 else -digits, 10**scale)
+
+
+def by_definition(name: str, x: Fraction, y: Fraction, scale: int) -> Fraction:
+    if name == "modulus":
+        return x - y * int(x / y)
+    return rounded({"add": x + y, "subtract": x - y, "multiply": x * y, "divide": x / y}[name], scale)
+
+
+def answer(name: str, x: ir.Literal, y: ir.Literal) -> tuple[Decimal, t.Decimal]:
+    call = bind_scalar(name, None, [x, y])
+    assert isinstance(call.type, t.Decimal)
+    with runnable(f"SELECT {render(call, NoColumns())}", CONNECTION) as statement:
+        ((value,),) = CONNECTION.sql(statement).fetchall()
+    return value, call.type
+
+
+@settings(max_examples=tries(150), deadline=None)
+@given(x=decimals(), y=decimals(), name=st.sampled_from(["add", "subtract", "multiply", "divide", "modulus"]))
+def test_a_result_that_fits_is_exact_whatever_its_steps_need(x: ir.Literal, y: ir.Literal, name: str) -> None:
+    if not y.value:
+        return
+    type_ = bind_scalar(name, None, [x, y]).type
+    assert isinstance(type_, t.Decimal)
+    wanted = by_definition(name, Fraction(x.value), Fraction(y.value), type_.scale)
+    if abs(wanted) * 10**type_.scale >= 10**type_.precision:
+        with pytest.raises(duckdb.Error):
+            answer(name, x, y)
+        return
+    assert Fraction(answer(name, x, y)[0]) == wanted
