@@ -36,9 +36,7 @@ def lower_set(relation: ir.Set, inputs: Sequence[ChangeNode]) -> ChangeNode:
         return SelectNode(
             inputs=tuple(inputs), columns=tuple(range(len(schema))), schema=schema, plan_path=relation.plan_path
         )
-    if len(inputs) == 1 or relation.operation is ir.SetOperation.UNION_DISTINCT:
-        return distinct(*inputs, plan_path=relation.plan_path)
-    weighing = _WEIGHINGS[relation.operation]
+    weighing = Weighing.DISTINCT if len(inputs) == 1 else _WEIGHINGS[relation.operation]
     return DistinctOrSetOpNode(inputs=tuple(inputs), weighing=weighing, schema=schema, plan_path=relation.plan_path)
 
 

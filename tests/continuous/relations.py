@@ -86,6 +86,12 @@ def marks() -> Iterator[tuple[str, ir.Relation]]:
     }
     for name, (type_, condition) in conditions.items():
         yield f"join, {type_.value}, a condition {name}", join(LEFT, RIGHT, type_, condition)
+    union = combine(SetOperation.UNION_DISTINCT, project(RIGHT, lit(7)), project(RIGHT, col(0)))
+    some_null = replace(union, schema=(I64,))
+    yield (
+        "join, left_mark, of a required column united with one that has nulls",
+        join(LEFT, some_null, JoinType.LEFT_MARK, eq(col(0), col(4))),
+    )
 
 
 def aggregates() -> Iterator[tuple[str, ir.Relation]]:

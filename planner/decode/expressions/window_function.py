@@ -80,6 +80,10 @@ def convert_call(
     if bounds is ir.BoundsKind.ROWS and any(isinstance(bound and bound.offset, ir.Literal) for bound in (lower, upper)):
         decoder.problems.add(plan_path, "BAD_BOUND", "an offset of rows must be an integer")
         return None
+    if lower is not None and upper is not None and _side(lower, unbounded=-1) > _side(upper, unbounded=1):
+        problem = "the frame begins behind its end, so it never has a row: exchange the bounds"
+        decoder.problems.add(plan_path, "BAD_BOUND", problem)
+        return None
     if declared is None or not whole or lower is None or upper is None or bounds is None or poisoned:
         return None
     bound = bind(decoder, ir.FunctionKind.WINDOW, declared, arguments, plan_path, options=options, output=output)
@@ -98,6 +102,20 @@ def convert_call(
         options=bound.options,
         plan_path=str(plan_path),
     )
+
+
+def _side(bound: ir.Bound, *, unbounded: int) -> int:
+    """-1 for a bound before the row, 0 for the row itself, 1 for a bound behind it."""
+    offset = bound.offset.value if isinstance(bound.offset, ir.Literal) else bound.offset
+    match offset:
+        case None:
+            return unbounded
+        case (int(), int(), int()):
+            return max(-1, min(1, next(filter(None, offset), 0)))
+        case int() | float() | Decimal():
+            return (offset > 0) - (offset < 0)
+        case _:
+            return 0
 
 
 def _may_be_null(bound: Bound, lower: ir.Bound, upper: ir.Bound) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...ir import types as t
 from .arithmetic import OVERFLOW, ROUNDING, overflowing
-from .decimals import decimal, quotient, unscaled
+from .decimals import average
 from .named_values import let
 from .quantiles import quantile
 from .use import Entry, Table, Template, Use
@@ -29,15 +29,6 @@ def _sum(use: Use) -> str:
 
 def _sum_or_zero(use: Use) -> str:
     return f"coalesce({_sum(use)}, {use.cast('0')})"
-
-
-def _average_decimals(use: Use) -> str:
-    """The exact average of decimals: the sum's digits divided by the count, rounded half away from zero."""
-    argument, result = decimal(use.type(0)), decimal(use.result)
-    total = t.Decimal(precision=38, scale=argument.scale)
-    digits = unscaled(use.call("sum", use.arguments[0]), total)
-    count = f"CAST({use.call('count', use.arguments[0])} AS HUGEINT)"
-    return quotient(digits, f"nullif({count}, 0)", result.scale - argument.scale, result)
 
 
 def _average(use: Use) -> str:
@@ -129,7 +120,7 @@ TABLE: Final[Table] = {
     ),
     ("arithmetic_decimal", "sum"): Entry(_plain("sum"), _EXACT),
     ("arithmetic_decimal", "sum0"): Entry(_sum_or_zero, _EXACT),
-    ("arithmetic_decimal", "avg"): Entry(_average_decimals, _EXACT),
+    ("arithmetic_decimal", "avg"): Entry(lambda use: average(use, cut=False), _EXACT),
     ("arithmetic_decimal", "min"): Entry(_plain("min")),
     ("arithmetic_decimal", "max"): Entry(_plain("max")),
     ("unsigned_integers", "sum"): Entry(_sum, _OVERFLOW),

@@ -16,6 +16,8 @@ from .use import Entry, Table, Template, Use, error
 MAX_DIGITS: Final = 38
 HUGEINT: Final = 2**127 - 1
 """The greatest HUGEINT."""
+_MOST_MOVED: Final = 18
+"""The decimal places that a remainder, which is below 2**63, may have more and still be a HUGEINT."""
 NEVER: Final = "false"
 """The condition that no operands fit."""
 _WIDE: Final = 19
@@ -73,6 +75,24 @@ def quotient(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> str:
 def quotient_cut(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> str:
     """`dividend * 10**shift / divisor` of HUGEINTs, cut off towards zero. `shift`, from 0 on, gives the scale."""
     return scaled(f"(({dividend} * CAST({10**shift} AS HUGEINT)) // {divisor})", wanted.scale, wanted)
+
+
+def average(use: Use, *, cut: bool) -> str:
+    """The sum of decimals divided by the count, cut off towards zero or else rounded half away from it. The places that
+    the result has more than the argument come from the division's remainder, so that the sum may have 38 digits.
+    """
+    argument, result = decimal(use.type(0)), decimal(use.result)
+    total = use.call("sum", use.arguments[0])
+    digits = unscaled(total, t.Decimal(precision=MAX_DIGITS, scale=argument.scale))
+    count = f"nullif(CAST({use.call('count', use.arguments[0])} AS HUGEINT), 0)"
+    shift = result.scale - argument.scale
+    if not 0 <= shift <= _MOST_MOVED:
+        return (quotient_cut if cut else quotient)(digits, count, shift, result)
+    moved = f"CAST({10**shift} AS HUGEINT)"
+    rest = f"({digits} % {count}) * {moved}"
+    if not cut:
+        rest = f"{rest} + sign({total}) * ({count} // 2)"
+    return scaled(f"({digits} // {count}) * {moved} + ({rest}) // {count}", result.scale, result)
 
 
 def exact(

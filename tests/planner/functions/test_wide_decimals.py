@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner.functions import bind_scalar
+from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
-from tidegate.planner.sql.expression_writer import render
+from tidegate.planner.sql.expression_writer import render, render_measure
 
 from ...bare_statements import runnable
 from ...searching import tries
-from .test_meaning import NoColumns
+from .test_meaning import NoColumns, OneColumn
 
 CONNECTION: Final = duckdb.connect(config={"threads": 1})
 MOST_DIGITS: Final = 38
@@ -72,3 +72,19 @@ def test_a_result_that_fits_is_exact_whatever_its_steps_need(x: ir.Literal, y: i
             answer(name, x, y)
         return
     assert Fraction(answer(name, x, y)[0]) == wanted
+
+
+@settings(max_examples=tries(50), deadline=None)
+@given(digits=st.lists(st.none() | st.integers(0, 10**37) | st.just(-(10**37)), max_size=9))
+def test_an_average_is_exact_although_a_longer_sum_would_have_more_than_38_digits(digits: list[int | None]) -> None:
+    type_ = t.Decimal(precision=38, scale=10)
+    bound = bind(ir.FunctionKind.AGGREGATE, "avg:dec", "functions_arithmetic_decimal", [ir.Field(index=0, type=type_)])
+    average = ir.Measure(function=bound.function, arguments=bound.arguments, type=bound.type)
+    rows = ", ".join("(NULL)" if value is None else f"('{Decimal(f'{value}E-10'):f}')" for value in digits)
+    table = f"(VALUES {rows}) v(c)" if rows else "(SELECT NULL AS c LIMIT 0) v"
+    sql = f"SELECT {render_measure(average, OneColumn())} FROM (SELECT CAST(c AS DECIMAL(38,10)) AS c0 FROM {table}) r"
+    with runnable(sql, CONNECTION) as statement:
+        ((answered,),) = CONNECTION.sql(statement).fetchall()
+    assert isinstance(bound.type, t.Decimal)
+    known = [Fraction(value, 10**10) for value in digits if value is not None]
+    assert (answered and Fraction(answered)) == (rounded(sum(known) / len(known), bound.type.scale) if known else None)

@@ -6,7 +6,7 @@ from typing import Final
 
 from ....ir import types as t
 from ..aggregate_functions import MIDDLE
-from ..decimals import decimal, quotient_cut, scaled, unscaled
+from ..decimals import average, decimal, scaled, unscaled
 from ..use import Entry, Table, Template, Use
 
 
@@ -59,14 +59,6 @@ def _percentile(use: Use) -> str:
     return use.cast(use.call("quantile_cont", x, fraction))
 
 
-def _average_cut(use: Use) -> str:
-    """The average of decimals: the sum's digits divided by the count, cut off."""
-    argument, result = decimal(use.type(0)), decimal(use.result)
-    digits = unscaled(use.call("sum", use.arguments[0]), t.Decimal(precision=38, scale=argument.scale))
-    count = f"CAST({use.call('count', use.arguments[0])} AS HUGEINT)"
-    return quotient_cut(digits, f"nullif({count}, 0)", result.scale - argument.scale, result)
-
-
 def _median_decimal(use: Use) -> str:
     result = decimal(use.result)
     total = f"list_sum({use.call('quantile_disc', use.arguments[0], MIDDLE)})"
@@ -76,7 +68,7 @@ def _median_decimal(use: Use) -> str:
 TABLE: Final[Table] = {
     ("statistics", "array_agg"): Entry(lambda use: use.call("list", *use.arguments)),
     **{("statistics", f"bit_{name}"): Entry(_plain(f"bit_{name}")) for name in ("and", "or", "xor")},
-    ("statistics", "avg_cut"): Entry(_average_cut),
+    ("statistics", "avg_cut"): Entry(lambda use: average(use, cut=True)),
     ("statistics", "median_decimal"): Entry(_median_decimal),
     ("statistics", "corr_or_null"): Entry(_correlation),
     **{("statistics", name): Entry(_product_of_deviations(name)) for name in ("covar_pop", "covar_samp", "regr_sxy")},

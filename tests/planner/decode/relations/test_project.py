@@ -116,6 +116,21 @@ def test_a_bound_that_is_no_literal_is_a_problem() -> None:
     assert problem(plan(relation, ["a", "b", "c"])).reason == "BAD_BOUND"
 
 
+@pytest.mark.parametrize("bounds", ["BOUNDS_TYPE_ROWS", "BOUNDS_TYPE_RANGE"])
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ({"currentRow": {}}, {"preceding": {"offset": "1"}}),
+        ({"following": {"offset": "1"}}, {"currentRow": {}}),
+        ({"following": {"offset": "1"}}, {"preceding": {"offset": "1"}}),
+    ],
+)
+def test_a_frame_that_begins_behind_its_end_is_a_problem(lower: Node, upper: Node, bounds: str) -> None:
+    """DuckDB would refuse the statement, and Substrait does not say what such a frame means."""
+    call_ = window(field(0), lowerBound=lower, upperBound=upper, boundsType=bounds)
+    assert problem(plan(project(table(I64, TEXT), call_), ["a", "b", "c"])).reason == "BAD_BOUND"
+
+
 def test_a_window_function_outside_a_projection_is_a_problem() -> None:
     relation = filter_(table(I64, TEXT), call("equal", window(field(0)), number(1)))
     assert problem(plan(relation, ["a", "b"])).reason == "MISPLACED_WINDOW_FUNCTION"
