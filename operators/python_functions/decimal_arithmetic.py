@@ -52,5 +52,5 @@ def _result(operation: str, left: str | None, right: str | None, scale: str, che
     if not y and operation in ("/", "cut"):
         raise ValueError("division by zero")
     rounding = decimal.ROUND_DOWN if operation == "cut" else decimal.ROUND_HALF_UP
-    places = Decimal(1).scaleb(-int(scale))
-    return format(_OPERATIONS[operation](x, y).quantize(places, rounding, _EXACT), "f")
+    unit = Decimal(1).scaleb(-int(scale))
+    return format(_OPERATIONS[operation](x, y).quantize(unit, rounding, _EXACT), "f")

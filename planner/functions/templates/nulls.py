@@ -14,12 +14,12 @@ def nulls_first(template: Template) -> Template:
     """
 
     def checked(use: Use) -> str:
-        places = [at for at, type_ in enumerate(use.types) if type_ is not None and maybe_null(use, at)]
-        if not places:
+        nullable = [at for at, type_ in enumerate(use.types) if type_ is not None and maybe_null(use, at)]
+        if not nullable:
             return template(use)
 
         def of_names(names: tuple[str, ...]) -> str:
-            nulls = " OR ".join(f"{names[at]} IS NULL" for at in places)
+            nulls = " OR ".join(f"{names[at]} IS NULL" for at in nullable)
             return f"CASE WHEN {nulls} THEN NULL ELSE {template(replace(use, arguments=names))} END"
 
         return let_all(use.arguments, lambda names: of_names(tuple(names)))
