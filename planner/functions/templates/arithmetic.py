@@ -9,9 +9,8 @@ from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from .named_values import let, let_all
-from .nulls import nulls_first
 from .rounding import rounded_float
-from .use import Entry, Table, Template, Use, error
+from .use import Entry, Table, Template, Use, error, nulls_first
 
 OVERFLOW: Final = ("ERROR", "SATURATE", "SILENT")
 ROUNDING: Final = ("TIE_TO_EVEN",)

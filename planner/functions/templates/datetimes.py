@@ -7,8 +7,7 @@ from typing import Final
 from ...ir import types as t
 from .comparison import comparisons
 from .named_values import let
-from .nulls import nulls_first
-from .use import Entry, Table, Template, Use
+from .use import Entry, Table, Template, Use, nulls_first
 
 _FIELDS: Final[dict[str, str]] = {
     "YEAR": "date_part('year', {x})",

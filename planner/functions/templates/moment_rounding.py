@@ -12,8 +12,7 @@ from typing import Final
 from ...ir import types as t
 from .datetimes import local
 from .named_values import let, let_all
-from .nulls import nulls_first
-from .use import Entry, Table, Use, error
+from .use import Entry, Table, Use, error, nulls_first
 
 _DAY: Final = 86_400_000_000
 _MICROS: Final = 6

@@ -11,9 +11,8 @@ from ....operators.python_functions import LIKE, LIKE_STEPS
 from . import regexp_calls
 from .comparison import balanced
 from .named_values import let, let_all
-from .nulls import nulls_first
 from .regexp_calls import Pattern
-from .use import Entry, Table, Template, Use, error, maybe_null
+from .use import Entry, Table, Template, Use, error, maybe_null, nulls_first
 
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LOWER: Final = _UPPER.lower()

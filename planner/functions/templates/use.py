@@ -11,7 +11,7 @@ often a digit narrower than Substrait's rule, and a cast on every row would cost
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn, TypeAlias
 
 from ....operators.core import quoting
@@ -19,6 +19,7 @@ from ....proto.errors import PlanError, Problem
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from ..patterns import ArgumentType, Signature
+from .named_values import let_all
 
 AggregateCall: TypeAlias = Callable[..., str]
 
@@ -94,6 +95,25 @@ def error(message: str) -> str:
 
 
 Template: TypeAlias = Callable[[Use], str]
+
+
+def nulls_first(template: Template) -> Template:
+    """`template`, whose SQL is not computed where an argument is null. It would fail there for the value of another
+    argument, or have a value.
+    """
+
+    def checked(use: Use) -> str:
+        nullable = [at for at, type_ in enumerate(use.types) if type_ is not None and maybe_null(use, at)]
+        if not nullable:
+            return template(use)
+
+        def of_names(names: tuple[str, ...]) -> str:
+            nulls = " OR ".join(f"{names[at]} IS NULL" for at in nullable)
+            return f"CASE WHEN {nulls} THEN NULL ELSE {template(replace(use, arguments=names))} END"
+
+        return let_all(use.arguments, lambda names: of_names(tuple(names)))
+
+    return checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from typing import Final, TypeAlias
 from .....operators.core import quoting
 from .. import regexp_calls
 from ..named_values import let, let_all
-from ..nulls import nulls_first
 from ..regexp_calls import Pattern
-from ..use import Entry, Table, Use, error
+from ..use import Entry, Table, Use, error, nulls_first
 from . import rust_patterns
 from .rust_patterns import RustPattern
 
