@@ -89,6 +89,21 @@ def test_a_file_that_has_come_into_the_folder_of_a_table_fails_its_task_and_is_n
         assert client.task(task.id).read_epoch().to_pylist() == ROWS
 
 
+def test_a_graph_says_that_it_is_not_durable_and_ends_with_its_service(tmp_path: Path) -> None:
+    graph = tidegate.TaskGraph()
+    numbers = graph.source("numbers", pa.schema([("n", pa.int64())]))
+    graph.collect(graph.sql("same", "SELECT n FROM numbers", {"numbers": numbers}))
+    with service(tmp_path) as client:
+        task = client.create_task(graph)
+        assert any("the task is not durable" in warning for warning in task.info().warnings)
+        task.add_split("numbers", pa.table({"n": [1]}))
+    with service(tmp_path) as client:
+        assert not client.tasks()
+        with pytest.raises(tidegate.NotFound) as raised:
+            client.task(task.id)
+        assert raised.value.reason == "SERVER_RESTARTED"
+
+
 def test_a_query_and_a_task_without_durability_leave_nothing(tmp_path: Path) -> None:
     with service(tmp_path) as client:
         client.query(PLAN, {"orders": pa.table({"n": [1]})})
