@@ -331,6 +331,16 @@ def test_a_deleted_task_is_gone_with_its_rows(service: Restarts) -> None:
     assert list((service.data / "rows").iterdir()) == []
 
 
+def test_a_task_that_nobody_has_called_for_its_idle_seconds_is_gone_for_good(service: Restarts) -> None:
+    task = service.create(idle_seconds=0.1)
+    stays = service.create(idle_seconds=600.0)
+    assert eventually(lambda: [info.id for info in service.manager.list_tasks()] == [stays.id])
+    service.durable.flush()
+    service.restart(stays)
+    with pytest.raises(NotFound):
+        service.manager.get_task(task.id)
+
+
 def test_a_task_is_deleted_before_it_is_back(service: Restarts) -> None:
     tasks = [service.create() for _ in range(5)]
     service.restart()
