@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tidegate.executor.journal import journal_database, kept_reader
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.proto.errors import NotFound, TidegateError, Unavailable
-from tidegate.proto.values import Cursor, Mode, TaskOptions
+from tidegate.proto.values import Cursor, Durability, Mode, Seal, TaskOptions
 
 from ...searching import SEARCHES
 from ..fakes import PLAN, Client, CountingEngine, FakeEngine, counting, manager_of
@@ -275,6 +277,51 @@ def test_power_is_lost_while_checkpoints_are_written_and_removed(
             check_counts(left, task.id, sealed)
         if done < len(recorded):
             lossy.apply(recorded[done])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_power_is_lost_while_a_task_is_restored_and_its_checkpoint_then_goes(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs, seed: int
+) -> None:
+    """Either there is no task yet, or it goes on from the checkpoint."""
+    with vfs.below():
+        durable = DurableTasks(folder / "data", RecordingDisk(recorder))
+    root = folder / "asked-for"
+    service = manager_of(CountingEngine(), threads=1, durable=durable, checkpoint_root=root)
+    options = TaskOptions(mode=Mode.CONTINUOUS)
+    first = Client(service, service.create_task(PLAN, replace(options, durability=Durability.NONE), {}))
+    first.add(1)
+    service.request_barrier(first.id, 1, Seal(checkpoint="last"))
+    assert first.epoch(1) == [counting(1, 0)]
+    began = len(recorder.operations)
+    task = service.create_task(PLAN, options, {}, restore=f"{first.id}/last").id
+    answered = len(recorder.operations)
+    recorded = list(recorder.operations)
+    at_points = {at for at in points(recorder) if at >= began}
+    service.close()
+    shutil.rmtree(root)
+    lossy, luck = LossyDisk(), random.Random(seed)
+    for done in range(answered + 1):
+        if done in at_points:
+            left = folder / f"left-{done}"
+            put(states(lossy, luck)[seed](), folder / "data", left)  # type: ignore[arg-type]
+            check_restored(left, task, there=done == answered)
+        if done < answered:
+            lossy.apply(recorded[done])
+
+
+def check_restored(data: Path, identity: str, *, there: bool) -> None:
+    service = manager_of(CountingEngine(), threads=1, durable=DurableTasks(data))
+    try:
+        identities = [info.id for info in service.list_tasks()]
+        assert identities in ([[identity]] if there else [[], [identity]])
+        if identities:
+            task = Client(service, service.get_task(identity))
+            task.add(5)
+            task.seal()
+            assert task.epoch(2) == [counting(5, 1)]
+    finally:
+        service.close()
 
 
 def check_counts(data: Path, identity: str, sealed: int) -> None:
