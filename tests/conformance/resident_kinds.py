@@ -61,6 +61,11 @@ GROWN: Final = {**LOOP, **refused(("ROW_TOO_LARGE", "MEMORY_LIMIT"), "10 MB")}
 """Where a row fits, DuckDB may still have to hold too many: it keeps the texts that its statement makes itself."""
 MANY: Final = refused("MEMORY_LIMIT", "8 B")
 """DuckDB does not join eleven million rows with two million in 64 MiB where both sides bring texts."""
+CONTINUOUS: Final = {
+    **STATE,
+    **refused(("STATE_TOO_LARGE", "MEMORY_LIMIT"), "8 B", "1 KB"),
+    **refused(("STATE_TOO_LARGE", "ROW_TOO_LARGE"), "10 MB"),
+}
 LONG_LINE: Final = refused("ROW_TOO_LARGE", "10 MB")
 """A line of text may have a sixteenth of the limit, and at least 4 MiB."""
 
@@ -223,7 +228,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "SELECT g, k % 10 AS m, max(t) AS t FROM l GROUP BY GROUPING SETS ((g), (k % 10), ())"
     ),
     "continuous correlated": continuous("SELECT k, t, (SELECT max(r.t) FROM r WHERE r.k = l.k) AS s FROM l", fed=FED),
-    "continuous unnest": unnested({**STATE, **LONG_ROW}, mode="continuous"),
+    "continuous unnest": unnested(CONTINUOUS, mode="continuous"),
     "continuous windows of time": in_state(lambda left, _: windows.tumbling(left, "k", 10, keys=["g"], measures=[ANY])),
     "continuous final windows": in_state(
         lambda left, _: windows.tumbling(windows.watermark(left, "k"), "k", 10, measures=[ANY], final=True)
