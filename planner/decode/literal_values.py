@@ -135,10 +135,16 @@ class Literals:
         total = body.seconds * 10**precision + subseconds
         if precision > _MICROS and total % 10 ** (precision - _MICROS) == 0:  # DuckDB's intervals have microseconds
             precision, total = _MICROS, total // 10 ** (precision - _MICROS)
+        if abs(total) * 10**_NANOS >= 2**63 * 10**precision:
+            problem = "an interval of more than 292 years of seconds: make days of them"
+            self.problem(plan_path, "BAD_LITERAL", problem)
+            return None
         return (0, body.days, total), precision
 
 
 _MICROS: Final = 6
+_NANOS: Final = 9
+"""Arrow carries an interval's seconds as nanoseconds in 64 bits."""
 
 Converter = Callable[[Literals, Message, PlanPath, int], Literal]
 
@@ -186,8 +192,19 @@ def _uuid(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Lit
     return Literal(value=body, type=t.Uuid())
 
 
-def _interval_year(_: Literals, body: Message, __: PlanPath, ___: int) -> Literal:
-    return Literal(value=(body.years * 12 + body.months, 0, 0), type=t.IntervalYear())
+def _interval_year(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
+    months = _months(literals, body, plan_path)
+    return _POISON if months is None else Literal(value=(months, 0, 0), type=t.IntervalYear())
+
+
+def _months(literals: Literals, body: Message, plan_path: PlanPath) -> int | None:
+    """The months of years and months; None, once reported, if an interval cannot have so many."""
+    months: int = body.years * 12 + body.months
+    if not -(2**31) <= months < 2**31:
+        problem = f"an interval of {months:,} months; it can have {2**31 - 1:,} at most"
+        literals.problem(plan_path, "BAD_LITERAL", problem)
+        return None
+    return months
 
 
 def _interval_day(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
@@ -197,10 +214,10 @@ def _interval_day(literals: Literals, body: Message, plan_path: PlanPath, _: int
 
 def _interval_compound(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
     interval = literals.days(body.interval_day_to_second, plan_path / "interval_day_to_second")
-    if interval is None:
+    months = _months(literals, body.interval_year_to_month, plan_path / "interval_year_to_month")
+    if interval is None or months is None:
         return _POISON
     (_, days, subseconds), precision = interval
-    months = body.interval_year_to_month.years * 12 + body.interval_year_to_month.months
     return Literal(value=(months, days, subseconds), type=t.IntervalCompound(precision=precision))
 
 

@@ -221,6 +221,10 @@ def test_decimals_are_exact(unscaled: int, scale: int) -> None:
         {"uuid": bytes_(b"short")},
         {"varChar": {"value": "abc", "length": 2}},
         {"list": {}},
+        {"intervalYearToMonth": {"years": 2**31 - 1, "months": 1}},
+        {"intervalCompound": {"intervalYearToMonth": {"years": -(2**31)}}},
+        {"intervalDayToSecond": {"seconds": 2**31 - 1, "subseconds": str(2**63 - 1), "precision": 6}},
+        {"intervalDayToSecond": {"subseconds": str(2**40), "precision": 0}},
     ],
 )
 def test_faults_of_literals(written: Node) -> None:
