@@ -59,9 +59,10 @@ def single(kept: Table, other: Table, on: str, writer: Writer, *, other_first: b
     """
     fields = [f"f{at} := {column}" for at, column in enumerate(other.columns)] or ["f0 := NULL"]
     match_ = f"SELECT struct_pack({', '.join(fields)}) FROM {other.item} WHERE {on}"
-    if kept.columns and not _mentions(f"{other.item} {on}", kept.columns):
-        match_ = f"SELECT * FROM ({match_} LIMIT 2) WHERE {kept.columns[0]} IS NULL OR true"
-    matched = writer.table(f"SELECT {select_list((*kept.columns, f'({match_})'))} FROM {kept.item}", kept.width + 1)
+    rows = kept if kept.columns else kept.with_a_column
+    if not _mentions(f"{other.item} {on}", kept.columns):
+        match_ = f"SELECT * FROM ({match_} LIMIT 2) WHERE {rows.columns[0]} IS NULL OR true"
+    matched = writer.table(f"SELECT {select_list((*kept.columns, f'({match_})'))} FROM {rows.item}", kept.width + 1)
     *own, struct = matched.columns
     others = [f"struct_extract({struct}, 'f{at}')" for at in range(other.width)]
     columns = (*others, *own) if other_first else (*own, *others)

@@ -115,6 +115,15 @@ def test_joins(
         assert naive.same(run(relation, left, right, feed)) == expected
 
 
+@pytest.mark.parametrize(("type_", "column"), [(ir.JoinType.LEFT_SINGLE, 4), (ir.JoinType.RIGHT_SINGLE, 1)])
+def test_a_single_join_of_no_rows_has_none_although_no_column_of_them_is_read(type_: ir.JoinType, column: int) -> None:
+    """And so does one whose other side has several rows, which each would match."""
+    single = project(join(LEFT, RIGHT, type_, lit(True)), col(column, F64))
+    left: list[naive.Row] = [(1, 0.5, "a")] * 3
+    right: list[naive.Row] = [(1, 0.5)] * 3
+    assert run(single, *([], right) if type_ is ir.JoinType.LEFT_SINGLE else (left, [])) == []
+
+
 @pytest.mark.parametrize(
     "type_",
     [join_type for join_type in ir.JoinType if join_type.value.startswith(("left", "inner"))],
