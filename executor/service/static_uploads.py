@@ -13,7 +13,7 @@ from ...proto.errors import Exhausted, NotFound
 from ...proto.values import FileSplit, Split
 from ..runtime.batch_store import Quota, SpillFiles, SpillSpace
 from ..runtime.timers import Timers
-from ..tasks.task_uploads import Kept, Reception, check_there
+from ..tasks.task_uploads import Reception, UploadedFile, check_there
 
 KEPT_SECONDS: Final = 600.0
 
@@ -47,7 +47,7 @@ class Staging:
         room = "what the server keeps of your uploads until their tasks are made"
         return Reception(self._files, quota, name, lambda kept: self._keep(kept, owner), room=room)
 
-    def _keep(self, kept: Kept, owner: str) -> None:
+    def _keep(self, kept: UploadedFile, owner: str) -> None:
         with self._lock:
             self._staged[kept.path] = _Staged(owner, kept.size)
         self._timers.call_later(KEPT_SECONDS, lambda: self._drop(kept.path))

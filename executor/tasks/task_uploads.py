@@ -38,7 +38,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UploadedFile:
     """A complete file of a client.
 
     `size` counts against quotas. `content` identifies the file by its bytes and its suffixes.
@@ -61,7 +61,7 @@ class Reception:
         files: SpillFiles,
         quota: Quota,
         name: str,
-        kept: Callable[[Kept], None] | None = None,
+        kept: Callable[[UploadedFile], None] | None = None,
         over: Callable[[], None] | None = None,
         room: str = "the task's spill_quota",
     ) -> None:
@@ -135,7 +135,7 @@ class Reception:
             self._quota.keep(self._size)
         content = f"upload {self._digest.hexdigest()}{self._ending}"
         if self._kept is not None:
-            self._kept(Kept(str(self._path), self._size, content))
+            self._kept(UploadedFile(str(self._path), self._size, content))
         self._tell_over()
         return str(self._path)
 
@@ -231,7 +231,7 @@ class PassingUploads:
     def __init__(self, files: SpillFiles, quota: Quota, call_later: CallLater) -> None:
         self._files = files
         self._quota = quota
-        self._known: dict[str, tuple[str, Kept]] = {}
+        self._known: dict[str, tuple[str, UploadedFile]] = {}
         self._users: dict[AcceptedSplit, str] = {}
         self._touched: dict[str, int] = {}
         """The number of uses of each group, while the group is watched."""
@@ -248,7 +248,7 @@ class PassingUploads:
             return Reception(self._files, self._quota, name, over=over)
         return Reception(self._files, self._quota, name, lambda kept: self._keep(kept, group), over)
 
-    def _keep(self, kept: Kept, group: str) -> None:
+    def _keep(self, kept: UploadedFile, group: str) -> None:
         with self._lock:
             self._known[kept.path] = (group, kept)
             watched = group in self._touched
@@ -306,7 +306,7 @@ class PassingUploads:
         self._quota.take(size)
         self._quota.keep(size)
         with self._lock:
-            self._known[str(path)] = ("", Kept(str(path), size, ""))
+            self._known[str(path)] = ("", UploadedFile(str(path), size, ""))
             self._users[split] = str(path)
 
     def forget(self, splits: Iterable[AcceptedSplit]) -> None:
