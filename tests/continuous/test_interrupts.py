@@ -47,6 +47,7 @@ ALL: Final = {**INCREMENTAL, **RECOMPUTED}
 WITHOUT_LOOKS: Final = {
     "Keyed": "is the base of others",
     "KeyedRows": "is the base of others",
+    "WaitingRows": "is the base of others",
     "Compute": "is a statement, which the engine interrupts",
     "Constant": "has a row at most",
     "Select": "passes columns on",

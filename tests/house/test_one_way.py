@@ -28,7 +28,7 @@ def folder(module: Module) -> str:
 def operators() -> frozenset[str]:
     """The classes of operators, by the names of their bases: a base has to be known before its subclasses are."""
     bases = {
-        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        node.name: {base.id for of in node.bases for base in ast.walk(of) if isinstance(base, ast.Name)}
         for module in OWN
         if folder(module) == "operators"
         for node in ast.walk(module.tree)

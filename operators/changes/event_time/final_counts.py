@@ -10,26 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from ...core.operator import UNBOUNDED, StateReader, StateWriter
-from ..change_operator import ChangeOperator, Kept
-from ..kept.arrangement import Arrangement
+from ...core.operator import UNBOUNDED
 from ..kept.present import leading
-from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change, Numbers, ones
 from ..values.consolidate import consolidate
 from ..values.evaluator import Evaluator
 from ..values.rows import Rows
 from ..values.value_columns import Index
 from .final_windows import rows_on_time, with_bounds
-from .timed_rows import TimedRows, numbers_of
-from .window_closing import IDLE, MOST, NEVER, CountClosing, after_closing
-
-_VERSION: Final = 1
+from .timed_rows import numbers_of
+from .waiting_rows import WaitingRows
+from .window_closing import IDLE, MOST, CountClosing
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +39,7 @@ class _Parts:
     passed: Numbers
 
 
-class FinalCounts(ChangeOperator):
+class FinalCounts(WaitingRows[CountClosing]):
     """The operator, over rows whose first column is their tick, and whose next `keys` columns are the keys. `evaluate`
     takes rows, then a row's number within its key from the key's first wanted window on, and the number of the key's
     windows that are wanted.
@@ -60,23 +55,8 @@ class FinalCounts(ChangeOperator):
         keys: int,
         plan_path: str,
     ) -> None:
-        self.schema = schema
-        self._input_schema = input_schema
-        self._closing = closing
-        self._evaluate = evaluate
-        self._whose = f"{plan_path}: FinalCounts"
-        self._keys = range(1, 1 + keys)
-        self._ticks_schema = pa.schema(list(input_schema)[: 1 + keys])
+        super().__init__(input_schema, schema, closing, evaluate, keys=keys, plan_path=plan_path)
         self._read = with_bounds(input_schema)
-        self._rows = Arrangement(input_schema.types, self._keys, depth=0)
-        self._ticks = TimedRows(self._ticks_schema.types)
-        self._last = NEVER
-        """The last tick all rows of which have come."""
-
-    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
-        self._rows.insert(change)
-        self._ticks.insert(change.with_rows(change.rows.select(range(1 + len(self._keys)))))
-        return ()
 
     def advance(self, watermark: int | None) -> Iterable[Change]:
         if watermark is None or watermark == IDLE:
@@ -92,22 +72,6 @@ class FinalCounts(ChangeOperator):
             yield from self._answers(keys, last, ended=ended)
         self._last = last
         self._ticks.drop_below(last + 1)
-
-    def watermark(self, watermark: int | None) -> int | None:
-        return after_closing(self._closing, watermark)
-
-    def kept(self) -> Iterable[Kept]:
-        yield Kept("rows", self._rows, self._input_schema)
-        yield Kept("ticks", self._ticks, self._ticks_schema)
-
-    def save(self, state: StateWriter) -> None:
-        save_numbers(state, "closed", _VERSION, {"last": self._last})
-        super().save(state)
-
-    def load(self, state: StateReader) -> None:
-        (self._last,) = load_numbers(state, "closed", _VERSION)
-        super().load(state)
-        self._ticks.drop_below(self._last + 1)
 
     def _answers(self, keys: Rows, last: int, *, ended: bool) -> Iterable[Change]:
         """The windows of these keys that have ended since the last watermark. Rows that no window needs any more go."""

@@ -8,58 +8,24 @@ of open sessions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
-from ...core.operator import UNBOUNDED, StateReader, StateWriter
-from ..change_operator import ChangeOperator, Kept
-from ..kept.arrangement import Arrangement
-from ..kept.state_format import load_numbers, save_numbers
+from ...core.operator import UNBOUNDED
 from ..values.change import Change, ones
-from ..values.evaluator import Evaluator
 from ..values.order_codes import canonical_orders, order_of
 from ..values.rows import Rows
 from ..values.value_columns import Index
 from .final_windows import rows_in_order, rows_on_time
-from .timed_rows import TimedRows, numbers_of
-from .window_closing import IDLE, MOST, NEVER, SessionClosing, after_closing, behind
+from .timed_rows import numbers_of
+from .waiting_rows import WaitingRows
+from .window_closing import IDLE, MOST, NEVER, SessionClosing, behind
 
-_VERSION: Final = 1
 
-
-class FinalSessions(ChangeOperator):
+class FinalSessions(WaitingRows[SessionClosing]):
     """The operator, over rows whose first column is their tick, and whose next `keys` columns are the keys. `evaluate`
     takes the rows of whole sessions, and returns a row for each session.
     """
-
-    def __init__(
-        self,
-        input_schema: pa.Schema,
-        schema: pa.Schema,
-        closing: SessionClosing,
-        evaluate: Evaluator,
-        *,
-        keys: int,
-        plan_path: str,
-    ) -> None:
-        self.schema = schema
-        self._input_schema = input_schema
-        self._closing = closing
-        self._evaluate = evaluate
-        self._whose = f"{plan_path}: FinalSessions"
-        self._keys = range(1, 1 + keys)
-        self._ticks_schema = pa.schema(list(input_schema)[: 1 + keys])
-        self._rows = Arrangement(input_schema.types, self._keys, depth=0)
-        self._ticks = TimedRows(self._ticks_schema.types)
-        self._last = NEVER
-        """The last tick of sessions that are final."""
-
-    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
-        self._rows.insert(change)
-        self._ticks.insert(change.with_rows(change.rows.select(range(1 + len(self._keys)))))
-        return ()
 
     def advance(self, watermark: int | None) -> Iterable[Change]:
         if watermark is None or watermark == IDLE:
@@ -74,22 +40,6 @@ class FinalSessions(ChangeOperator):
         if len(keys):
             yield self._answers(keys, ends)
         self._ticks.drop_below(last + 1)
-
-    def watermark(self, watermark: int | None) -> int | None:
-        return after_closing(self._closing, watermark)
-
-    def kept(self) -> Iterable[Kept]:
-        yield Kept("rows", self._rows, self._input_schema)
-        yield Kept("ticks", self._ticks, self._ticks_schema)
-
-    def save(self, state: StateWriter) -> None:
-        save_numbers(state, "closed", _VERSION, {"last": self._last})
-        super().save(state)
-
-    def load(self, state: StateReader) -> None:
-        (self._last,) = load_numbers(state, "closed", _VERSION)
-        super().load(state)
-        self._ticks.drop_below(self._last + 1)
 
     def _ended(self, near: Rows, last: int) -> tuple[Rows, Index]:
         """The keys with sessions that have ended, and the tick of the last row of each key's last such session."""
