@@ -19,12 +19,13 @@ from ..python_functions import (
     GIVEN,
     PYTHON_FUNCTIONS,
     ROW_STEPS,
-    SHARED_STEPS,
+    SHARED,
     WIDE_FROM,
     WIDE_OUTPUT,
     WIDE_ROWS,
     MadeBytes,
     PythonFunction,
+    shared,
 )
 from . import failures
 from .choose_engine import default_engine
@@ -35,7 +36,7 @@ _MOST_PREPARED: Final = 64
 
 _NUMBERS: Final = itertools.count()
 _NAMES: Final = "|".join((WIDE_ROWS, WIDE_OUTPUT, *(function.name for function in PYTHON_FUNCTIONS)))
-_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}|{re.escape(SHARED_STEPS)}")
+_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}|(?P<shared>{SHARED})")
 
 
 class StatementFunctions:
@@ -75,9 +76,14 @@ class StatementFunctions:
             return sql
         names = {f"{name}(": f"{self._named(name)}(" for name in self._names} | {
             WIDE_FROM: f"{self.counting.wide_from(BATCH_ROWS)}e0",
-            SHARED_STEPS: f"{ROW_STEPS // max(_count_of(sql, SHARED_STEPS), 1)}e0",
         }
-        return _TOKENS.sub(lambda match: names.get(match.group(), match.group()), sql)
+        steps = ROW_STEPS // max(sum(match["shared"] is not None for match in _TOKENS.finditer(sql)), 1)
+
+        def written(match: re.Match[str]) -> str:
+            token = match.group()
+            return shared(token, steps) if match["shared"] else names.get(token, token)
+
+        return _TOKENS.sub(written, sql)
 
     def begin(self, *, in_all: bool) -> None:
         """Begin a run, which `counting` counts as said there."""

@@ -13,7 +13,7 @@ from .look_around import LOOK_AROUND, look_around
 from .made_bytes import WIDE_FROM, WIDE_OUTPUT, WIDE_ROWS, MadeBytes
 from .pattern_search import GIVEN
 from .python_function import PythonFunction
-from .re2_cost import ROW_STEPS, SHARED_STEPS
+from .re2_cost import ROW_STEPS, SHARED, SHARED_STEPS, shared
 from .regular_expression import REGULAR_EXPRESSION, regular_expression
 from .sha2 import SHA2, sha2
 
@@ -29,12 +29,14 @@ __all__ = [
     "REGULAR_EXPRESSION",
     "ROW_STEPS",
     "SHA2",
+    "SHARED",
     "SHARED_STEPS",
     "WIDE_FROM",
     "WIDE_OUTPUT",
     "WIDE_ROWS",
     "MadeBytes",
     "PythonFunction",
+    "shared",
 ]
 
 PYTHON_FUNCTIONS: Final = (

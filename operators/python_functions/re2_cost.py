@@ -25,6 +25,9 @@ the steps.
 SHARED_STEPS: Final = "shared_steps()"
 """The steps of a call for a row, in SQL."""
 
+SHARED: Final = r"shared_(?:steps\(\)|bytes\([^)]*\))"
+"""A pattern for `SHARED_STEPS` and `shared_bytes`."""
+
 SEARCH_STEPS: Final = 2_500_000_000
 """The most steps of one search, which nothing can interrupt: 5 s."""
 
@@ -110,8 +113,27 @@ class PatternCost:
 
     def longest(self, steps: float, overrun: float) -> int:
         """The bytes of the longest text that takes no more steps, where a search reads so many in vain."""
-        half = self.steps / (2 * self.again)
-        return int(max(steps / (self.steps + overrun * self.again), (steps / self.again + half**2) ** 0.5 - half))
+        return _longest(steps, self.steps, self.again, overrun)
+
+    def shared_bytes(self, *, repeated: bool) -> str:
+        """The bytes of the longest text of a row that takes no more than `SHARED_STEPS`, in SQL. It is a number by the
+        time that DuckDB reads it, as thousands of such calls would be long to plan.
+        """
+        steps = self.row_steps + repeated * self.match_steps
+        return f"shared_bytes({steps}, {self.again}, {self.overrun if repeated else 0})"
+
+
+def shared(sql: str, steps: int) -> str:
+    """What matches `SHARED`, if so many steps are a call's."""
+    if sql == SHARED_STEPS:
+        return f"{steps}e0"
+    at_byte, again, overrun = map(float, sql[sql.index("(") + 1 : -1].split(","))
+    return str(_longest(steps, at_byte, again, overrun))
+
+
+def _longest(steps: float, at_byte: float, again: float, overrun: float) -> int:
+    half = at_byte / (2 * again)
+    return int(max(steps / (at_byte + overrun * again), (steps / again + half**2) ** 0.5 - half))
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from ....operators.python_functions import REGULAR_EXPRESSION, SHARED_STEPS
@@ -128,14 +127,9 @@ def _bounded(
 
 def _takes_many(x: str, pattern: str, known: str | None, *, repeated: bool) -> str:
     """Tests whether a search may take more steps than DuckDB should take among other rows."""
-    size = f"CAST(strlen({x}) AS DOUBLE)"
     if known is not None:
-        cost = cost_of(known)
-        steps = f"{cost.row_steps + repeated * cost.match_steps:e}"
-        if repeated and cost.overrun:
-            vain = size if cost.overrun == inf else f"least({size}, {cost.overrun:e})"
-            steps = f"({steps} + {vain} * {cost.again:e})"
-        return f"{size} * {steps} > {SHARED_STEPS}"
+        return f"strlen({x}) > {cost_of(known).shared_bytes(repeated=repeated)}"
+    size = f"CAST(strlen({x}) AS DOUBLE)"
     steps = f"strlen({pattern}) * ({_COMPILED} + {size} * {_BYTE_STEPS}" + (f" * {size})" if repeated else ")")
     signs = " OR ".join(f"contains({pattern}, '{sign}')" for sign in _LONG_SIGNS)
     return f"strlen({pattern}) > {_SHORT_PATTERN} OR {steps} > {SHARED_STEPS} OR {signs}"
