@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 from typing import Final
 
 STEPS_AT_ONCE: Final = 100_000_000
@@ -31,7 +31,7 @@ SHARED: Final = r"shared_(?:steps\(\)|bytes\([^)]*\))"
 SEARCH_STEPS: Final = 2_500_000_000
 """The most steps of one search, which nothing can interrupt: 5 s."""
 
-_COMPILED: Final = 200
+COMPILED: Final = 200
 """The steps to compile an instruction."""
 _TOKEN: Final = re.compile(
     r"(?P<quoted>\\Q(?:(?!\\E).)*(?:\\E|$))"
@@ -51,6 +51,11 @@ _TOKEN: Final = re.compile(
 )
 _MOST_REPEATED: Final = 1_000
 """RE2 refuses a pattern that repeats something more often."""
+
+_ROUGH: Final = 16
+"""No character of a pattern has more steps or instructions, but for those of Unicode's properties."""
+_LARGE: Final = re.compile(r"\\[pP]|\[:\^")
+_TIMES: Final = re.compile(r"[{,](\d+)(?=[,}])")
 
 _ANY: Final = 6
 """The steps of a class of characters beyond ASCII at a byte."""
@@ -101,7 +106,7 @@ class PatternCost:
     @property
     def compiled(self) -> int:
         """The steps to compile the pattern. RE2 gives up on a large one."""
-        return min(_COMPILED * self.size, STEPS_AT_ONCE)
+        return min(COMPILED * self.size, STEPS_AT_ONCE)
 
     def search(self, size: float) -> float:
         """The steps of one search in a text of so many bytes."""
@@ -134,6 +139,13 @@ def shared(sql: str, steps: int) -> str:
 def _longest(steps: float, at_byte: float, again: float, overrun: float) -> int:
     half = at_byte / (2 * again)
     return int(max(steps / (at_byte + overrun * again), (steps / again + half**2) ** 0.5 - half))
+
+
+def rough_steps(pattern: str) -> float:
+    """A bound on the steps at a byte and on the instructions, without reading the pattern sign by sign."""
+    at_character = _PROPERTY_SIZE + _ROUGH if _LARGE.search(pattern) else _ROUGH
+    copies = prod(max(float(times), 1) for times in _TIMES.findall(pattern))
+    return (len(pattern) + 1) * at_character * copies * (1 + pattern.count("(") / _GROUPS)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..core import quoting
 from .pattern_search import GIVEN, SCHEMA, Ask, Limits, Matches, Search, Steps, refuse_long, short_reaches
-from .re2_cost import cost_of
+from .re2_cost import COMPILED, cost_of, rough_steps
 from .replacements import pieces
 
 REGULAR_EXPRESSION: Final = "regular_expression"
@@ -40,7 +40,7 @@ _ALONE: Final = 10
 """A row alone may take so many times the steps of rows together."""
 
 _FEW: Final = 8
-"""Whether a text has a short reach is worth to know if it takes more than one part in so many of the steps."""
+"""To look closer at a row is worth it if it takes more than one part in so many of the steps."""
 _TESTED: Final = 3
 """The test takes so many times the steps of a search."""
 
@@ -81,10 +81,15 @@ class _Work:
     def lists(self) -> Iterator[Sequence[pa.Array]]:
         """The lists of all rows, in order."""
         distinct = pc.unique(self.rows["pattern"]).to_pylist()
+        sql = f"SELECT {self._whole(_pattern(distinct))} FROM {GIVEN}"
+        if len(distinct) > 1:
+            steps = self._rough_steps()
+            if steps.max() <= self.limits.at_once / _FEW:
+                yield from self._together(sql, self.rows, steps)
+                return
         steps = self._steps(self.rows, distinct)
         if len(distinct) > 1:
             steps += np.array([cost_of(pattern).compiled for pattern in self.rows["pattern"].to_pylist()])
-        sql = f"SELECT {self._whole(_pattern(distinct))} FROM {GIVEN}"
         begin = 0
         for at in [*np.flatnonzero(steps > _ALONE * self.limits.at_once).tolist(), len(steps)]:
             yield from self._together(sql, self.rows.slice(begin, at - begin), steps[begin:at])
@@ -92,6 +97,13 @@ class _Work:
                 self.check()
                 yield [self._alone(self.rows.slice(at, 1))]
             begin = at + 1
+
+    def _rough_steps(self) -> Steps:
+        """A bound on the steps of each row: to read many patterns takes longer than to search few bytes for them."""
+        sizes = pc.binary_length(self.rows["text"]).to_numpy().astype(np.float64)
+        at_byte: Steps = np.array([*map(rough_steps, self.rows["pattern"].to_pylist())])
+        at_byte *= COMPILED + sizes * (1 + (self.how in _REPEATED) * sizes)
+        return at_byte
 
     def _steps(self, rows: pa.Table, distinct: Sequence[str]) -> Steps:
         """The steps of each row's search."""

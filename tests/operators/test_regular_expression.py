@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.duckdb.statement_functions import InnerStatements
 from tidegate.operators.python_functions.pattern_search import Ask, Limits
-from tidegate.operators.python_functions.re2_cost import cost_of
+from tidegate.operators.python_functions.re2_cost import cost_of, rough_steps
 from tidegate.operators.python_functions.regular_expression import regular_expression
 from tidegate.proto.values import PlanBytes
 
@@ -253,6 +253,19 @@ def test_usual_patterns_read_a_text_about_once(pattern: str) -> None:
 )
 def test_a_pattern_that_may_read_a_text_for_each_match_is_known(pattern: str) -> None:
     assert cost_of(pattern).overrun == inf
+
+
+@given(
+    st.one_of(
+        PATTERNS,
+        st.lists(st.sampled_from([*"a.^$(|)[]{,}?*+1:", "{2,30}", "{0}", "{9}", "(a)" * 99, r"\pL"]), max_size=12).map(
+            "".join
+        ),
+    )
+)
+def test_rough_steps_are_no_fewer_than_those_of_the_signs(pattern: str) -> None:
+    cost = cost_of(pattern)
+    assert rough_steps(pattern) >= max(cost.steps, cost.size, cost.again)
 
 
 @given(PATTERNS, st.floats(1, 1e12), st.booleans())
