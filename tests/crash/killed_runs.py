@@ -92,9 +92,11 @@ def coming_to(point: Point, seed: int) -> Run:
     )
 
 
-def stream(run: Run, address: str) -> list[pa.Table]:
-    """The epochs as a client reads them through the server, row by row from its cursor."""
-    with tidegate.connect(address, reconnect_seconds=_LONGEST) as client:
+def stream(run: Run, lives: Lives) -> list[pa.Table]:
+    """The epochs as a client reads them through the server, row by row from its cursor. A server that has not come to
+    its point when half of them are read is killed then, unless the run waits for the point.
+    """
+    with tidegate.connect(lives.address, reconnect_seconds=_LONGEST) as client:
         task = client.create_task(run.case.plan, tables=run.tables, **run.options)
         read: list[pa.Table] = []
         fed = 0
@@ -107,6 +109,8 @@ def stream(run: Run, address: str) -> list[pa.Table]:
                 time.sleep(run.pause)
             else:
                 read.append(read_epoch(task, run, len(read) + 1))
+            if len(read) == EPOCHS // 2 and run.crashes[0].seconds < PATIENCE:
+                lives.kill_first()
         task.no_more_splits()
         rest = client.task(task.id, cursor=Cursor(EPOCHS + 1))
         read += [epoch.table() for epoch in rest.epochs()]
@@ -229,7 +233,7 @@ def killed(run: Run, forking: Forking, folder: Path) -> Outcome:
     lives = Lives(forking, folder, run.crashes, *([] if run.seed % 3 else ["--no-flight"]))
     wrong: list[str] = []
     try:
-        wrong += compared(run, stream(run, lives.address), expected)
+        wrong += compared(run, stream(run, lives), expected)
     except Exception as error:  # noqa: BLE001  # a run that breaks is a finding
         wrong.append(f"{type(error).__name__}: {error}")
     finally:

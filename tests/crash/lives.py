@@ -96,7 +96,7 @@ class Lives:
             self._arguments += [f"--{option}", str(folder / option)]
         self._arguments += ["--write-root", str(folder / "tables"), "--root", str(folder)]
         self._crashes = list(crashes)
-        self._ended = self._told_to_end = False
+        self._ended = self._told_to_end = self._killed = False
         self._process: int | None = None
         """The server that runs. The system may give the number of one that has ended to another process."""
         self.died: list[str] = []
@@ -107,7 +107,7 @@ class Lives:
     def _run(self) -> None:
         while not self._ended:
             crash = self._crashes.pop(0) if self._crashes else None
-            self._told_to_end = False
+            self._told_to_end = self._killed = False
             self._process = process = self._forking.start(self._arguments, self._log, crash)
             came = crash is not None and self._ends_within(process, crash.seconds)
             if self._ended:
@@ -118,7 +118,7 @@ class Lives:
                 self.wrong.append(f"a server has ended with status {status}: {self._log.read_text()[-3_000:]}")
                 return
             if crash is not None and not self._ended:
-                self.died.append(POINTS[crash.point].name if came else INSTANT)
+                self.died.append(POINTS[crash.point].name if came and not self._killed else INSTANT)
 
     def _ends_within(self, process: int, seconds: float) -> bool:
         """True if the process ends by itself before it has worked for so long. It is killed otherwise."""
@@ -146,6 +146,12 @@ class Lives:
     def kill_one(self) -> None:
         """Kill the server; the next one starts then."""
         self._send(signal.SIGKILL)
+
+    def kill_first(self) -> None:
+        """Kill the first server if it still runs, and was to come to a point."""
+        if not self.died:
+            self._killed = True
+            self.kill_one()
 
     def _send(self, number: signal.Signals) -> None:
         process = self._process

@@ -34,7 +34,9 @@ def test_every_point_is_a_call_of_the_server() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_killed_server_loses_no_row_and_gives_none_twice(tmp_path: Path, forking: Forking, seed: int) -> None:
-    assert killed(Run.of(seed), forking, tmp_path / "run").wrong == ()
+    outcome = killed(Run.of(seed), forking, tmp_path / "run")
+    assert outcome.wrong == ()
+    assert outcome.died
 
 
 def test_a_task_that_is_not_durable_is_noticed(tmp_path: Path, forking: Forking) -> None:
