@@ -89,6 +89,8 @@ class SqlIndex(Index):
     the table lacks.
     """
 
+    lasting = False
+
     def __init__(
         self,
         name: str,

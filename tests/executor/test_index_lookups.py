@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from substrait import algebra_pb2 as algebra
 
 import tidegate
+from tidegate.executor.tasks import resting
+from tidegate.operators.indexes.sql import SqlIndex
 from tidegate.relations import IndexLookupJoin
 
 from ..on_channels import on_channels
@@ -100,6 +103,23 @@ def test_rows_are_found_in_a_database_that_the_owner_has_named(prefetch: int, tm
     with tidegate.local(databases={"crm": tmp_path / "names.db"}) as client, client.create_task(plan_) as task:
         assert list(task.sources) == ["events"]
         assert rows(task.run_epoch({"events": EVENTS}).table()) == EXPECTED[INNER]
+
+
+def test_a_task_that_rests_has_no_connection_and_finds_the_rows_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = threading.Semaphore(0)
+    close = SqlIndex.close
+    monkeypatch.setattr(SqlIndex, "close", lambda self: (close(self), closed.release()))
+    monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
+    with closing(sqlite3.connect(tmp_path / "names.db")) as database, database:
+        database.execute("CREATE TABLE names (id INTEGER, name TEXT)")
+        database.executemany("INSERT INTO names VALUES (?, ?)", rows(NAMES))
+    plan_ = looked_up(index="sql", options={"database": "crm"})
+    with tidegate.local(databases={"crm": tmp_path / "names.db"}) as client, client.create_task(plan_) as task:
+        for _ in range(2):
+            assert rows(task.run_epoch({"events": EVENTS}).table()) == EXPECTED[INNER]
+            assert closed.acquire(timeout=20)
 
 
 @pytest.mark.parametrize("kind", ["arrow", "file", "sql"])
