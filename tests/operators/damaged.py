@@ -29,10 +29,12 @@ from tidegate.operators.core.piece import Piece
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import InstancePool, InstanceSettings
 from tidegate.operators.sources.file_relations import FileSource, native_obstacle
+from tidegate.operators.sources.formats import arrow
+from tidegate.operators.sources.formats.ipc import arrow_parts
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.proto.errors import TidegateError
-from tidegate.proto.values import FileSplit
+from tidegate.proto.values import FileFormat, FileSplit
 
 from .damaged_tables import TABLES, asked_type, narrow
 
@@ -79,7 +81,6 @@ def _flat(rows: pa.Table) -> pa.Table:
     return rows.select(["n", "s"])
 
 
-#: How each kind of file is written, and whether all text of its rows is in the file as it is.
 def _shared(path: Path, rows: pa.Table) -> None:
     """Texts without the beginnings that they share, and texts whose lengths are packed."""
     sharing = dict.fromkeys(("s", "l.list.element"), "DELTA_BYTE_ARRAY")
@@ -89,6 +90,19 @@ def _shared(path: Path, rows: pa.Table) -> None:
     )  # fmt: skip
 
 
+def _compressed(path: Path, data: bytes) -> None:
+    """By the name's ending, gzip or zstd."""
+    with pa.output_stream(path, compression="detect") as sink:
+        sink.write(data)
+
+
+def _csv(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.csv.write_csv(_flat(rows), sink)
+    return sink.getvalue().to_pybytes()
+
+
+#: How each kind of file is written, and whether all text of its rows is in the file (unpacked) as it is.
 WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] = {
     "arrow": ("f.arrow", True, _arrow),
     "arrow-lz4": ("f.arrow", False, lambda path, rows: _arrow(path, rows, "lz4")),
@@ -106,8 +120,15 @@ WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] 
     "arrow-nested-lz4": ("f.arrow", False, lambda path, rows: _arrow(path, rows, "lz4")),
     "parquet-nested": ("f.parquet", True, _parquet),
     "orc-nested": ("f.orc", False, lambda path, rows: orc.write_table(rows, path)),
-    "csv": ("f.csv", True, lambda path, rows: pa.csv.write_csv(_flat(rows), path)),
+    "arrow-parts": ("f.arrow", True, _arrow),
+    "arrow-parts-lz4": ("f.arrow", False, lambda path, rows: _arrow(path, rows, "lz4")),
+    "inline": ("f.rows", True, _arrow),
+    "csv": ("f.csv", True, lambda path, rows: path.write_bytes(_csv(rows))),
+    "csv-gz": ("f.csv.gz", True, lambda path, rows: _compressed(path, _csv(rows))),
+    "csv-zst": ("f.csv.zst", True, lambda path, rows: _compressed(path, _csv(rows))),
     "json": ("f.json", False, lambda path, rows: path.write_bytes(_json(rows))),
+    "json-gz": ("f.json.gz", False, lambda path, rows: _compressed(path, _json(rows))),
+    "json-zst": ("f.json.zst", False, lambda path, rows: _compressed(path, _json(rows))),
 }
 
 
@@ -117,6 +138,13 @@ def _json(rows: pa.Table) -> bytes:
 
 
 STREAMS: Final = frozenset({"arrow-stream", "arrow-nested-stream"})
+#: The kinds whose record batches are read in parts, as only large ones are otherwise.
+IN_PARTS: Final = frozenset({"arrow-parts", "arrow-parts-lz4"})
+PART_BYTES: Final = 2_000
+#: The kinds whose whole file is compressed.
+PACKED: Final = {"csv-gz": "gzip", "csv-zst": "zstd", "json-gz": "gzip", "json-zst": "zstd"}
+#: The kinds whose format their names do not tell.
+FORMATS: Final[dict[str, FileFormat]] = {"inline": "inline"}
 #: The kinds in which every page has a checksum.
 SEALED: Final = frozenset({"parquet-checksums", "parquet-spark"})
 
@@ -185,9 +213,17 @@ def told_rows(pieces: Sequence[Piece], kind: str, data: bytes, asked: Sequence[C
     counts = [piece.row_count for piece in pieces]
     if None not in counts:
         return sum(count or 0 for count in counts)
-    if kind == "json":
+    if kind.startswith("json"):
         return _json_values(data)
     return sum(1 for line in data.replace(b"\r", b"\n").split(b"\n") if line.strip()) - 1
+
+
+def unpacked(kind: str, data: bytes) -> bytes:
+    """The data without its compression. It is complete, if anything has read it."""
+    if kind not in PACKED:
+        return data
+    with pa.input_stream(pa.py_buffer(data), compression=PACKED[kind]) as source:
+        return bytes(source.read())
 
 
 def _json_values(data: bytes) -> int:
@@ -209,6 +245,9 @@ def main(folder: Path, kind: str, first: int, count: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     name, plain, write = WRITERS[kind]
     path = folder / name
+    if kind in IN_PARTS:
+        arrow.LARGE, arrow_parts.BATCH_BYTES = 0, PART_BYTES  # type: ignore[misc]
+    split = FileSplit(str(path), format=FORMATS.get(kind, ""))
     rows = TABLES.get(kind, narrow)(np.random.default_rng(7))
     write(path, rows)
     whole = path.read_bytes()
@@ -227,16 +266,17 @@ def main(folder: Path, kind: str, first: int, count: int) -> None:
         del freed
         for asked in (columns, flat, columns[1:2], *others):
             with contextlib.suppress(TidegateError):
-                pieces = open_pieces(expand(FileSplit(str(path)), [str(folder)], "split 1 of 't'"), asked)
+                pieces = open_pieces(expand(split, [str(folder)], "split 1 of 't'"), asked)
                 scan = Scan("t", asked)
                 scan.assign("t", pieces)
                 read = list(scan.run([]))
                 answered += bool(read)
-                check(read, data, plain=plain)
+                shown = unpacked(kind, data)
+                check(read, shown, plain=plain)
                 row_count = sum(batch.num_rows for batch in read)
-                promised = told_rows(pieces, kind, data, asked)
+                promised = told_rows(pieces, kind, shown, asked)
                 # A quote that opens where another closed makes one row of two lines of CSV.
-                assert row_count == promised or (kind == "csv" and row_count < promised), (
+                assert row_count == promised or (kind.startswith("csv") and row_count < promised), (
                     f"{row_count} rows of {promised}"
                 )
                 if is_sealed(kind, whole, data):
@@ -245,7 +285,7 @@ def main(folder: Path, kind: str, first: int, count: int) -> None:
                     fragment = _fragment(instance, asked)
                     fragment.assign("t", pieces)
                     try:
-                        check(list(fragment.run([])), data, plain=plain)
+                        check(list(fragment.run([])), shown, plain=plain)
                     finally:
                         fragment.close()
         if instance.broken:

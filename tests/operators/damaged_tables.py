@@ -109,6 +109,10 @@ def asked_type(type_: pa.DataType) -> pa.DataType:
 
 TABLES: Final[dict[str, Callable[[np.random.Generator], Any]]] = {
     "csv": flat,
+    "csv-gz": flat,
+    "csv-zst": flat,
+    "arrow-parts": stored,
+    "arrow-parts-lz4": stored,
     "arrow-nested": stored,
     "arrow-nested-stream": stored,
     "arrow-nested-lz4": stored,
