@@ -13,6 +13,7 @@ from typing import Final
 from ...operators.core.operator import UNBOUNDED
 from ...operators.core.piece import FilePiece
 from ...operators.sources.split_pieces import ending_digest, piece_rows
+from ...proto.current_call import elsewhere
 from ...proto.errors import Exhausted, InvalidRequest, Refused, SplitError, TidegateError
 from ...proto.values import Added, AddRequest, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
@@ -225,18 +226,19 @@ class Adding:
                 "one by one",
                 reason="TOO_MANY_FILES",
             )
-        return tuple(
-            FoundFile(
-                path=file.path,
-                format=file.format,
-                size=file.version.size,
-                folders=file.partition,
-                pieces=piece_rows(file) if pieces else (),
-                version=file.version.text,
-                ending=ending_digest(file) if pieces else "",
+        with elsewhere():
+            return tuple(
+                FoundFile(
+                    path=file.path,
+                    format=file.format,
+                    size=file.version.size,
+                    folders=file.partition,
+                    pieces=piece_rows(file) if pieces else (),
+                    version=file.version.text,
+                    ending=ending_digest(file) if pieces else "",
+                )
+                for file in files
             )
-            for file in files
-        )
 
     # --------------------------------------------------------------------------------------------- transactions
 

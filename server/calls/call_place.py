@@ -1,10 +1,11 @@
-"""The place of a call among the threads of a pool: the call gives it to others while it waits, and takes one again."""
+"""The place of a call among the threads of a pool: others have it while the call waits elsewhere."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import Final, Protocol
 
 from ...proto.errors import Unavailable
@@ -21,6 +22,10 @@ class Pool(Protocol):
         """True if no more calls begin."""
         ...
 
+    def offer(self) -> None:
+        """Have calls that wait for a thread take the place, by `CallPlace.leave`."""
+        ...
+
     def leave(self) -> None:
         """Take the thread of the call out of the pool. It ends with the call."""
         ...
@@ -32,6 +37,16 @@ class Pool(Protocol):
         ...
 
 
+class _State(Enum):
+    HERE = 1
+    ELSEWHERE = 2
+    """The call waits elsewhere, and nobody has wanted its place yet."""
+    LEFT = 3
+    """Others have the place. The call will take one again."""
+    GONE = 4
+    """The call has ended, or will never want a place again."""
+
+
 class CallPlace:
     """A call's place. The call has its pool's thread at first. Once it has left, it goes on with that thread, and
     another thread of the pool stands still for it: so the pool never runs more calls than it has threads.
@@ -39,26 +54,46 @@ class CallPlace:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._lock = threading.Lock()
+        self._state = _State.HERE
         self._held: threading.Event | None = None
         """What ends the standing still of another thread."""
-        self._is_away = False
+        self._turn = threading.Event()
+        """What ends the wait for a place."""
 
     @contextmanager
     def given_away(self) -> Iterator[None]:
-        """A context in which other calls have the place. Inside of another such context it changes nothing."""
-        if self._is_away:
+        """A context in which other calls may have the place. Inside of another such context it changes nothing."""
+        with self._lock:
+            was_here = self._state is _State.HERE
+            if was_here:
+                self._state = _State.ELSEWHERE
+        if not was_here:
             yield
             return
-        self._is_away = True
-        if self._held is None:
-            self._pool.leave()
-        else:
-            self._held.set()
+        self._pool.offer()
         try:
             yield
         finally:
-            self._is_away = False
-            self._take()
+            with self._lock:
+                has_left = self._state is _State.LEFT
+                if self._state is not _State.GONE:
+                    self._state = _State.HERE
+            if has_left:
+                self._take()
+
+    def leave(self) -> bool:
+        """Give the place to another call, if this one waits elsewhere. The pool calls this, on its loop."""
+        with self._lock:
+            if self._state is not _State.ELSEWHERE:
+                return False
+            self._state = _State.LEFT
+            held = self._held
+        if held is None:
+            self._pool.leave()
+        else:
+            held.set()
+        return True
 
     def _take(self) -> None:
         turn, held, has_place = threading.Event(), threading.Event(), threading.Event()
@@ -68,7 +103,10 @@ class CallPlace:
             turn.set()
             held.wait()
 
-        self._held = held
+        with self._lock:
+            if self._state is _State.GONE:
+                return
+            self._held, self._turn = held, turn
         self._pool.begin(hold, turn.set)
         while not turn.wait(_LOOK_SECONDS) and not self._pool.closed:
             """The place is another call's."""
@@ -76,6 +114,10 @@ class CallPlace:
             raise Unavailable("the server is about to end: call again when it is back")
 
     def end(self) -> None:
-        """The call has ended: let its place go."""
-        if self._held is not None:
-            self._held.set()
+        """The call has ended, or goes on outside of the pool: let its place go."""
+        with self._lock:
+            self._state = _State.GONE
+            held, turn = self._held, self._turn
+        if held is not None:
+            held.set()
+            turn.set()

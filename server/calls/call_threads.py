@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from ...proto.current_call import wait_in, work_for
 from ...proto.errors import Exhausted
 from .call_place import CallPlace
 from .given_places import PATIENCE, GivenPlaces
+from .patience import Patience
 
 R = TypeVar("R")
 
@@ -56,23 +58,28 @@ class Threads:
 
     async def call(self, function: Callable[[], R]) -> R:
         """Run the function on a thread, for the principal of this context; its result or its error."""
-        call = _new_call(function)
+        call = self._placed(_new_call(function))
+        self.begin(call)
+        self._bound_its_wait(call)
+        return await self._outcome(call)
+
+    def _placed(self, call: _Call[R]) -> _Call[R]:
+        """The call, which gives its place away while it waits elsewhere, if calls of this pool do so."""
         if self._given_places is not None:
             _give_place(call, CallPlace(_PoolOfCall(self, call, asyncio.get_running_loop())))
-        self.begin(call)
+        return call
+
+    def _bound_its_wait(self, call: _Call[Any]) -> None:
         if self._given_places is not None and call.waits:
             self._refuse_without_room(call, self._given_places)
-        return await self._outcome(call)
 
     def _refuse_without_room(self, call: _Call[Any], bound: GivenPlaces) -> None:
         """Refuse the call if it still waits after a time, since so many calls have given their places away."""
 
         def look() -> None:
-            if call.waits and bound.have_room(call.principal):
+            if call.waits and bound.may_free_room(call.principal):
                 self._refuse_without_room(call, bound)
-            elif call.waits:
-                call.waits = False
-                self._calls.remove(call)
+            elif call.waits and not call.outcome.done():
                 call.outcome.set_exception(bound.refusal(call.principal))
 
         call.timer = asyncio.get_running_loop().call_later(PATIENCE, look)
@@ -88,12 +95,13 @@ class Threads:
         If `meanwhile` answers None, it is asked again later. After its answer, the thread leaves the pool, and ends
         with the call.
         """
-        call = _new_call(function)
+        call = self._placed(_new_call(function))
         self._long += 1
         call.on_end = self._long_call_ended
-        timer = _Patience(call, meanwhile, patience, self.leave)
+        timer = Patience(call.outcome, meanwhile, patience, lambda: self._leave_for_good(call))
         try:
             self.begin(call)
+            self._bound_its_wait(call)
             return await self._outcome(call)
         finally:
             timer.stop()
@@ -141,8 +149,25 @@ class Threads:
         return True
 
     def _wait(self, call: _Call[Any]) -> None:
+        self._stand_in_line(call)
+        self.offer_places()
+
+    def _stand_in_line(self, call: _Call[Any]) -> None:
         call.waits = True
         (self._coming_back if call.stands_still else self._calls).append(call)
+
+    @property
+    def has_waiting(self) -> bool:
+        """True if calls wait for a thread. Any thread may ask."""
+        return bool(self._calls) or bool(self._coming_back)
+
+    def offer_places(self) -> None:
+        """Give the places of calls that wait elsewhere to those that wait for a thread."""
+        for thread in tuple(self._all):
+            if not self.has_waiting:
+                return
+            if thread.call is not None and thread.call.call_place is not None:
+                thread.call.call_place.leave()
 
     def _may_begin(self, principal: str) -> bool:
         """True if a call of the principal may begin. One that comes back has begun: only `_may_run` bounds it."""
@@ -177,13 +202,19 @@ class Threads:
         pool nothing stands still: the calls whose places it would keep go on, so that their threads come back.
         """
         if self._all or (self._away and not call.stands_still):
-            self._wait(call)
+            self._stand_in_line(call)
         else:
             _refuse(call)
         while not self._all and self._coming_back:
             waiting = self._coming_back.popleft()
             waiting.waits = False
             _refuse(waiting)
+
+    def _leave_for_good(self, call: _Call[Any]) -> None:
+        """Take the thread of a call out of the pool, with its call, which will want no place again."""
+        if call.call_place is not None:
+            call.call_place.end()
+        self.leave(call)
 
     def leave(self, call: _Call[Any]) -> None:
         """Take the thread of a call out of the pool, with its call. It comes back if the pool has no other one then."""
@@ -210,9 +241,14 @@ class Threads:
             self._come_back(thread, call)
             return
         self._release(call)
+        self._go_on_with(thread)
+
+    def _go_on_with(self, thread: _Thread) -> None:
+        """Give a thread of the pool the next call, if there is one."""
         if (following := self._next()) is not None:
             self._run(following, thread)
         else:
+            thread.call = None
             self._idle.append(thread)
 
     def _come_back(self, thread: _Thread, call: _Call[Any]) -> None:
@@ -222,11 +258,11 @@ class Threads:
         self._away.remove(thread)
         if self._given_places is not None:
             self._given_places.remove(call.principal)
-        if not self._all and (following := self._next()) is not None:
+        if self._all:
+            thread.calls.put(None)
+        else:
             self._all.append(thread)
-            self._run(following, thread)
-            return
-        thread.calls.put(None)
+            self._go_on_with(thread)
         while self._has_thread and (following := self._next()) is not None and self._give_thread(following):
             """Another call may begin."""
 
@@ -258,44 +294,12 @@ class Threads:
         return not any(thread.is_alive() for thread in (*self._all, *self._away))
 
 
-class _Patience:
-    """Answers a call in its place once it has taken too long."""
-
-    def __init__(
-        self, call: _Call[Any], meanwhile: Callable[[], Any | None], seconds: float, leave: Callable[[_Call[Any]], None]
-    ) -> None:
-        self._call = call
-        self._meanwhile = meanwhile
-        self._seconds = seconds
-        self._leave = leave
-        self._handle = self._later()
-
-    def _later(self) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(self._seconds, self._over)
-
-    def _over(self) -> None:
-        outcome = self._call.outcome
-        if outcome.done():
-            return
-        try:
-            answer = self._meanwhile()
-        except Exception as error:  # noqa: BLE001 - whoever waits for the call is told
-            outcome.set_exception(error)
-        else:
-            if answer is None:
-                self._handle = self._later()
-                return
-            outcome.set_result(answer)
-        self._leave(self._call)
-
-    def stop(self) -> None:
-        self._handle.cancel()
-
-
 class _Call(Generic[R]):
     """`waits` while the call is in line for a thread. A call that `stands_still` keeps a place for another call."""
 
     __slots__ = (
+        "__weakref__",
+        "call_place",
         "context",
         "function",
         "on_end",
@@ -319,6 +323,7 @@ class _Call(Generic[R]):
         self.stands_still = False
         self.on_end: Callable[[], None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self.call_place: CallPlace | None = None
 
 
 def _refuse(call: _Call[Any]) -> None:
@@ -344,29 +349,37 @@ def _give_place(call: _Call[Any], call_place: CallPlace) -> None:
         finally:
             call_place.end()
 
+    call.call_place = call_place
     call.function = with_place
     call.context.run(wait_in, call_place.given_away)
 
 
 class _PoolOfCall:
-    """Implements `call_place.Pool`."""
+    """Implements `call_place.Pool`. It does not keep the call, whose context has it, nor the call's request."""
 
     def __init__(self, threads: Threads, call: _Call[Any], loop: asyncio.AbstractEventLoop) -> None:
         self._threads = threads
-        self._call = call
+        self._call = weakref.ref(call)
         self._loop = loop
 
     @property
     def closed(self) -> bool:
         return self._threads.closed
 
+    def offer(self) -> None:
+        if self._threads.has_waiting:
+            self._on_loop(self._threads.offer_places)
+
     def leave(self) -> None:
-        self._on_loop(lambda: self._threads.leave(self._call))
+        if (call := self._call()) is not None:
+            self._threads.leave(call)
 
     def begin(self, hold: Callable[[], None], given_up: Callable[[], None]) -> None:
         def begin() -> None:
             call = _new_call(hold)
             call.stands_still = True
+            its_call = self._call()
+            call.call_place = None if its_call is None else its_call.call_place
             call.outcome.add_done_callback(lambda done: done.cancelled() or done.exception())
             call.outcome.add_done_callback(lambda _: given_up())
             self._threads.begin(call)
@@ -387,11 +400,14 @@ class _Thread(threading.Thread):
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self.call: _Call[Any] | None = None
+        """The call that has the thread, for the pool."""
         self._loop = loop
         self._ended = ended
 
     def take(self, call: _Call[Any]) -> None:
         call.thread = self
+        self.call = call
         self.calls.put(call)
 
     def run(self) -> None:

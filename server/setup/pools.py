@@ -21,7 +21,7 @@ class Pools:
     | `control` | look at a task, seal, cancel, delete; none of them waits for data or work |
     | `planning` | read plans; while they wait for folders and files, others have their places |
     | `feeding` | take rows; lent to tasks with short epochs |
-    | `listing` | take files, whose folders may be slow; lent to tasks with short epochs |
+    | `listing` | take files, which may be slow: others have their places meanwhile; lent to tasks with short epochs |
     | `uploads` | write clients' bytes to files |
     | `reading` | make messages of large requests |
     """
@@ -30,7 +30,7 @@ class Pools:
         self.control = Threads(_CONTROL, "tidegate-control")
         self.planning = Threads(settings.planning_calls, "tidegate-plan", gives_places=True)
         self.feeding = Threads(settings.feeding_calls, "tidegate-feed")
-        self.listing = Threads(settings.feeding_calls, "tidegate-list")
+        self.listing = Threads(settings.feeding_calls, "tidegate-list", gives_places=True)
         self.uploads = Threads(_UPLOADS, "tidegate-upload")
         self.reading = Threads(_READING, "tidegate-read")
 

@@ -163,9 +163,9 @@ def test_the_page_on_security_has_the_bounds_of_the_code_that_no_option_changes(
         "files of uploads": (f"at least {FILE_BYTES >> 10} KiB",),
         "calls": ({3072: "three quarters of"}[of_principal(CallBounds(4096), "_calls")],),
         "threads of calls": (),
-        "calls that wait for slow folders or files of their plans, each with a thread of its own": (
+        "calls that wait for slow folders or files, each with a thread of its own": (
             f"{MOST_OF_PRINCIPAL} of a principal, {MOST} of all",
-            f"wait for {PATIENCE:g} s",
+            f"ended for {PATIENCE:g} s",
         ),
         "requests of a principal that have come whole and have no answer yet": (f"{LARGEST_AT_ONCE} times",),
         "answers of a principal that are not sent, because its clients do not read them": (f"{LARGEST_AT_ONCE} times",),
@@ -201,7 +201,7 @@ def test_the_limits_of_requests_and_connections_are_those_of_the_code() -> None:
         "(T) [`Feed`]": f"{IDLE_FEEDS}",
         "(T) bytes of a principal's requests": f"{LARGEST_AT_ONCE} times",
         "(T) bytes of a principal's answers": f"{LARGEST_AT_ONCE} times",
-        "(T) calls of a principal that make a task": f"{MOST_OF_PRINCIPAL}",
+        "(T) calls of a principal that wait for slow": f"{MOST_OF_PRINCIPAL}",
         "the same calls of all": f"{MOST}",
         "(A) uploads of a principal under way": f"{AT_ONCE}",
         "time in which no data of an upload comes": f"{CHUNK_SECONDS:g} s",

@@ -17,6 +17,7 @@ from tidegate.executor.api.ownership import act_for
 from tidegate.proto.current_call import caller_has_left, elsewhere
 from tidegate.proto.errors import Exhausted, Unavailable
 from tidegate.server.calls.call_threads import Threads
+from tidegate.server.calls.given_places import PATIENCE, GivenPlaces
 
 
 @contextmanager
@@ -341,6 +342,7 @@ def test_a_call_that_waits_elsewhere_is_refused_when_it_comes_back_to_closed_thr
         asked = asyncio.ensure_future(call_threads.call(call))
         while not waiting.is_set():
             await asyncio.sleep(0.001)
+        assert await call_threads.call(name) == "call-2"
         threading.Timer(0.1, go_on.set).start()
         assert call_threads.close(seconds=20)
         with pytest.raises(Unavailable, match="the server is about to end: call again when it is back"):
@@ -443,7 +445,7 @@ def test_a_call_beyond_the_calls_that_may_wait_elsewhere_is_refused_after_a_whil
 
     async def check() -> None:
         storage = Storage()
-        with threads(2, gives_places=True) as call_threads:
+        with threads(1, gives_places=True) as call_threads:
             calls = [storage.ask(call_threads, who) for who in callers]
             await storage.was_asked(len(callers))
             with pytest.raises(Exhausted, match=sentence) as error:
@@ -464,6 +466,7 @@ def test_a_call_that_comes_back_goes_before_calls_that_have_not_begun() -> None:
             await storage.was_asked(1)
             calls = [asyncio.ensure_future(call_threads.call(go_on.wait))]
             calls += [asyncio.ensure_future(call_threads.call(lambda: order.append("new"))) for _ in range(3)]
+            await asyncio.sleep(0)
             storage.answers.set()
             while not call_threads._coming_back:
                 await asyncio.sleep(0.001)
@@ -472,3 +475,71 @@ def test_a_call_that_comes_back_goes_before_calls_that_have_not_begun() -> None:
         assert order == ["first", "new", "new", "new"]
 
     run(check)
+
+
+def test_a_call_whose_place_nobody_wants_keeps_its_thread_while_it_waits_elsewhere() -> None:
+    def call() -> tuple[str, str]:
+        before = name()
+        with elsewhere():
+            time.sleep(0.001)
+        return before, name()
+
+    async def check() -> None:
+        with threads(2, gives_places=True) as call_threads:
+            assert {await call_threads.call(call) for _ in range(20)} == {("call-1", "call-1")}
+
+    run(check)
+
+
+@pytest.mark.parametrize("waits_again", [False, True])
+def test_a_long_call_that_has_been_answered_takes_no_place_again(waits_again: bool) -> None:
+    """Whether it waits elsewhere once more, or has a thread stand still for it."""
+    go_on, answered = threading.Event(), threading.Event()
+    storage = Storage()
+
+    def call() -> None:
+        with elsewhere():
+            storage.asked.append("")
+            storage.answers.wait()
+        answered.set()
+        go_on.wait()
+        if waits_again:
+            with elsewhere():
+                storage.asked.append("")
+
+    async def check() -> None:
+        with threads(2, gives_places=True) as call_threads:
+            long = asyncio.ensure_future(
+                call_threads.long_call(call, lambda: True if answered.is_set() else None, 0.01)
+            )
+            await storage.was_asked(1)
+            together = threading.Barrier(2)
+            assert sorted(await asyncio.gather(*(call_threads.call(together.wait) for _ in range(2)))) == [0, 1]
+            storage.answers.set()
+            assert await long
+            assert sorted(await asyncio.gather(*(call_threads.call(together.wait) for _ in range(2)))) == [0, 1]
+            go_on.set()
+            if waits_again:
+                await storage.was_asked(2)
+            assert sorted(await asyncio.gather(*(call_threads.call(together.wait) for _ in range(2)))) == [0, 1]
+
+    run(check)
+
+
+@pytest.mark.parametrize("principal", ["alice", ""])
+def test_a_call_may_wait_for_as_long_as_those_before_it_end(principal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(f"{BOUNDS}.MOST_OF_PRINCIPAL" if principal else f"{BOUNDS}.MOST", 2)
+    monkeypatch.setattr(f"{BOUNDS}.time.monotonic", lambda: now)
+    bound = GivenPlaces()
+    for _ in range(2):
+        assert bound.may_free_room(principal)
+        bound.add(principal)
+    assert not bound.may_free_room(principal)
+    bound.remove(principal)
+    bound.add(principal)
+    now += PATIENCE - 1
+    assert bound.may_free_room(principal)
+    assert not bound.have_room(principal)
+    now += 1
+    assert not bound.may_free_room(principal)
