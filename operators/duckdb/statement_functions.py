@@ -36,7 +36,7 @@ _MOST_PREPARED: Final = 64
 
 _NUMBERS: Final = itertools.count()
 _NAMES: Final = "|".join((WIDE_ROWS, WIDE_OUTPUT, *(function.name for function in PYTHON_FUNCTIONS)))
-_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}|(?P<shared>{SHARED})")
+_TOKENS: Final = re.compile(rf"'[^']*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}|(?P<shared>{SHARED})")
 
 
 class StatementFunctions:

@@ -30,6 +30,9 @@ _PARTS: Final = 64
 long as a hundred parts.
 """
 
+_CONSTANT_BYTES: Final = 256
+"""The most bytes of all constant texts: a kernel makes a copy of a constant for every row, which nothing counts."""
+
 _KEYS: Final = tuple(type_ for type_ in t.IN_ORDER if type_ is not t.Float)
 _CONSTANTS: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.String, t.VarChar, t.Binary, t.Date)
 _NUMBERS: Final = (t.Integer, t.Float)
@@ -114,6 +117,7 @@ class _Making:
         self._positions = positions
         self._steps: list[k.Step] = []
         self._parts = 0
+        self._constant_bytes = 0
 
     def add(self, relation: _Computed) -> None:
         match relation:
@@ -169,7 +173,7 @@ class _Making:
             raise _Unknown
         match expression:
             case ir.Literal(value=value, type=type_) if isinstance(type_, _CONSTANTS):
-                return k.Constant(value, arrow_type(type_))
+                return self._constant(value, type_)
             case ir.Call() if is_connective(expression):
                 return self._connected(expression)
             case ir.Call():
@@ -184,6 +188,16 @@ class _Making:
                 return chosen
             case _:
                 raise _Unknown
+
+    def _constant(self, value: object, type_: Type) -> k.Constant:
+        match value:
+            case str():
+                self._constant_bytes += len(value.encode())
+            case bytes():
+                self._constant_bytes += len(value)
+        if self._constant_bytes > _CONSTANT_BYTES:
+            raise _Unknown
+        return k.Constant(value, arrow_type(type_))
 
     def _of(self, expression: ir.Expression, type_: Type) -> k.Expression:
         """The kernel of an expression of exactly this type."""

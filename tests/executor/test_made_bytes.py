@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import duckdb
@@ -14,6 +15,9 @@ from google.protobuf.message import Message
 
 import tidegate
 from benchmarks import plan_parts as parts
+from tidegate.operators.duckdb.statement_functions import StatementFunctions
+from tidegate.operators.kernels import Kernels
+from tidegate.operators.python_functions import WIDE_ROWS
 from tidegate.relations import Unnest, UserOperator
 
 from ..conformance.resident_epoch import PassedOn
@@ -45,6 +49,32 @@ def test_rows_come_where_a_constant_makes_them_long() -> None:
     table = answer(f"SELECT k, t || '{text}' AS t FROM l", 2_000)
     assert table["k"].to_pylist() == list(range(2_000))
     assert set(table["t"].to_pylist()) == {f"abc{text}"}
+
+
+@pytest.mark.parametrize(("size", "counted"), [(256, False), (257, True), (1_000_000, True)])
+def test_only_short_constants_are_written_into_rows_without_a_count(
+    size: int, counted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3,000 rows with a text of 1 MB took 3 GB with any `memory_limit`."""
+    answers, compute = [], Kernels.of
+    monkeypatch.setattr(Kernels, "of", lambda self, batch: answers.append(compute(self, batch)) or answers[-1])
+    text = "x" * size
+    table = answer(f"SELECT k, '{text}' AS t FROM l", 100)
+    assert (table.num_rows, set(table["t"].to_pylist())) == (100, {text})
+    assert bool(answers) == (not counted)
+
+
+def test_a_long_text_of_a_plan_takes_little_memory_to_plan() -> None:
+    """Looking for functions in the statement took a hundred times the text."""
+    sql = f"SELECT {WIDE_ROWS}(1e0, 'it''s', true), '{'x' * 1_000_000}'"
+    with duckdb.connect() as connection:
+        tracemalloc.start()
+        try:
+            functions = StatementFunctions(sql, connection, memory=LIMIT, threads=1, check=lambda: None)
+            assert functions.named(sql).endswith(sql[sql.index("(") :])
+            assert tracemalloc.get_traced_memory()[1] < 10 * len(sql)
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize("determinism", ["strict", "relaxed"])
