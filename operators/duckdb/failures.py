@@ -31,6 +31,8 @@ _MARKED = re.compile(r"(convert string )'\"(.*)\"'", re.DOTALL)
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 #: DuckDB's words where a row's value fails in a function that DuckDB takes for one that cannot fail.
 _UNEXPECTED: Final = re.compile(r"is not marked as fallible - .*? Error: (.*)$", re.MULTILINE)
+#: DuckDB's words where a subquery for one value, which a single join is in SQL, has several rows.
+_SEVERAL_ROWS: Final = "More than one row returned by a subquery"
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog"})
 """What only a wrong statement, or DuckDB itself, can cause. A `Syntax` error is LIKE's, of a row's pattern."""
 #: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a
@@ -89,6 +91,12 @@ def translate(error: BaseException, plan_path: str, memory_limit: int, text: str
         return ExecutionError(_at(plan_path, f"spilling to disk failed: {cause}"), reason="SPILL_FAILED")
     if (unexpected := _UNEXPECTED.search(text_of(error))) is not None:
         return ExecutionError(_at(plan_path, sentence(unexpected[1])))
+    if _SEVERAL_ROWS in text_of(error):
+        several = (
+            "a subquery for one value, or a single join, finds more than one row, and must find at most one: aggregate "
+            "the rows that it reads"
+        )
+        return ExecutionError(_at(plan_path, several), reason="MORE_THAN_ONE_ROW")
     cause = sentence(text_of(error) if text is None else text)
     if kind in _INTERNAL or (isinstance(error, UnicodeDecodeError) and not kind):  # not kind: no message of DuckDB
         return InternalError(_at(plan_path, f"DuckDB refused the fragment: {cause}"))

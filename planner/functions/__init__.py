@@ -4,7 +4,7 @@ from .aliases import Argument
 from .binding import Bound, bind, bind_scalar
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
-from .producer_casts import before_cast, differs_inside
+from .producer_casts import before_cast, differs_inside, reads_moments_inside
 from .producer_meanings import orders_nulls_inside
 from .registry import own_extensions
 from .result_types import derived_type
@@ -22,4 +22,5 @@ __all__ = [
     "coverage_rows",
     "derived_type",
     "own_extensions",
+    "reads_moments_inside",
 ]

@@ -52,6 +52,23 @@ def differs_inside(dialect: str, source: Type, target: Type) -> tuple[Type, Type
     return None
 
 
+def reads_moments_inside(source: Type, target: Type) -> tuple[Type, Type] | None:
+    """The types of a text inside of structs, maps and lists of lists that is cast to a moment; None if there is none.
+    DuckDB reads words there that are no moments: `infinity`. A list of texts is cast text by text.
+    """
+    for one, other in _inside(source, target):
+        for these, those in _at_any_depth(one, other):
+            if t.is_text(these) and t.is_moment(those) and not (isinstance(source, t.List) and these is one):
+                return these, those
+    return None
+
+
+def _at_any_depth(source: Type, target: Type) -> Iterator[tuple[Type, Type]]:
+    yield source, target
+    for pair in _inside(source, target):
+        yield from _at_any_depth(*pair)
+
+
 def _inside(source: Type, target: Type) -> Iterator[tuple[Type, Type]]:
     match source, target:
         case t.List(element=one), t.List(element=other):

@@ -236,6 +236,16 @@ def _other_scalar(type_: _Type) -> _Type:
     return replace(type_, nullable=not type_.nullable)
 
 
+def is_text(type_: object) -> bool:
+    """Tests whether a type is one of texts."""
+    return isinstance(type_, String | VarChar | FixedChar)
+
+
+def is_moment(type_: object) -> bool:
+    """Tests whether a type is one of dates or times."""
+    return isinstance(type_, Date | Time | Timestamp | TimestampTz)
+
+
 def is_nested(type_: object) -> bool:
     """True for a type with types in it. The process remembers nothing by such a type: it may have thousands of fields,
     and a look-up walks all of them.

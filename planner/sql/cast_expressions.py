@@ -7,7 +7,7 @@ from typing import Final
 
 from .. import ir
 from ..functions.templates.named_values import let
-from ..functions.templates.use import error
+from ..functions.templates.use import error, readable_moment
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
 from ..ir.types import Type
@@ -75,13 +75,18 @@ def _converted(sql: str, source: Type, target: Type, function: str) -> str:
     escapes.
     """
     wanted = sql_type(target)
-    texts = isinstance(source, t.String | t.VarChar | t.FixedChar)
+    texts = t.is_text(source)
     if texts and wanted == "VARCHAR":
         return sql
     if texts and wanted == "BLOB":
         return f"encode({sql})"
     if isinstance(source, t.Binary | t.FixedBinary) and wanted == "VARCHAR":
         return f"decode({sql})" if function == "CAST" else f"TRY(decode({sql}))"
+    if texts and t.is_moment(target):
+        sql = readable_moment(sql)
+    match source, target:
+        case t.List(element=text), t.List(element=moment) if t.is_text(text) and t.is_moment(moment):
+            sql = f"list_transform({sql}, lambda moment_text: {readable_moment('moment_text')})"
     for step in _steps(source, target):
         sql = f"{function}({sql} AS {step})"
     return _rounded(f"{function}({sql} AS {wanted})", source, target)

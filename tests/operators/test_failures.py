@@ -66,3 +66,13 @@ def test_a_statement_that_duckdb_does_not_understand_is_a_bug(sql: str) -> None:
     with duckdb.connect() as connection, pytest.raises(duckdb.Error) as caught:
         connection.execute(sql)
     assert isinstance(failures.translate(caught.value, "place", 1 << 30), InternalError)
+
+
+def test_several_rows_of_a_subquery_for_one_value_are_told_without_settings_of_duckdb() -> None:
+    with duckdb.connect() as connection, pytest.raises(duckdb.Error, match="SET scalar_subquery") as caught:
+        connection.execute("SELECT (SELECT x FROM (VALUES (1), (2)) v(x))").fetchall()
+    translated = failures.translate(caught.value, "place", 1 << 30)
+    assert translated.reason == "MORE_THAN_ONE_ROW"
+    assert "SET" not in translated.message
+    assert "place: " in translated.message
+    assert "aggregate the rows" in translated.message

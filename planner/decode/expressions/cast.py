@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ... import ir
-from ...functions import before_cast, differs_inside
+from ...functions import before_cast, differs_inside, reads_moments_inside
 from ...ir.types import Type, nullable
 from .. import poison
 from ..comparing import castable
@@ -36,6 +36,11 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
     if (inside := differs_inside(decoder.habits.dialect, operand.type, type_)) is not None:
         one, other = inside
         problem = f"the plan's producer casts {one} to {other} otherwise than Tidegate does inside of {operand.type}"
+        decoder.problems.add(plan_path, "BAD_CAST", f"{problem}; cast the values before they are put together")
+        return poison.EXPRESSION
+    if (inside := reads_moments_inside(operand.type, type_)) is not None:
+        one, other = inside
+        problem = f"{one} is not cast to {other} inside of {operand.type}"
         decoder.problems.add(plan_path, "BAD_CAST", f"{problem}; cast the values before they are put together")
         return poison.EXPRESSION
     if (before := before_cast(decoder.habits.dialect, operand.type, type_)) is not None:

@@ -89,6 +89,8 @@ def _failure(choice: str, message: str) -> str:
 def _modulus(use: Use) -> str:
     x, y = use.arguments
     divisor = f"nullif({y}, 0)" if use.choices["on_domain_error"] == "NULL" else y
+    if use.constant(1) in (None, -1):  # DuckDB would fail for the least integer, whose quotient by -1 is no integer
+        divisor = let(divisor, lambda b: f"CASE WHEN {b} = -1 THEN CAST(1 AS {sql_type(use.type(1))}) ELSE {b} END")
     if use.choices.get("division_type") != "FLOOR":
         return f"({x} % {divisor})"
 

@@ -7,7 +7,7 @@ from typing import Final
 from ...ir import types as t
 from .comparison import comparisons
 from .named_values import let
-from .use import Entry, Table, Template, Use, nulls_first
+from .use import Entry, Table, Template, Use, nulls_first, readable_moment
 
 _FIELDS: Final[dict[str, str]] = {
     "YEAR": "date_part('year', {x})",
@@ -120,14 +120,14 @@ def _local_timestamp(use: Use) -> str:
 
 def _parse(use: Use) -> str:
     use.constant_format()
-    return use.cast(f"strptime({use.arguments[0]}, {use.arguments[1]})")
+    return use.cast(f"strptime({readable_moment(use.arguments[0])}, {use.arguments[1]})")
 
 
 def _parse_timestamp(use: Use) -> str:
     """A timestamp from text. A zone in the text wins, then the given zone; without either the text is in UTC."""
     text, format_, *rest = use.arguments
     known = use.constant_format()
-    parsed = f"strptime({text}, {format_})"
+    parsed = f"strptime({readable_moment(text)}, {format_})"
     if "%z" in known or "%Z" in known:
         return use.cast(parsed)
     zone = rest[0] if len(rest) == 2 else "'UTC'"

@@ -11,7 +11,7 @@ from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from .named_values import let, let_all
-from .use import Entry, Table, Template, Use, error
+from .use import Entry, Table, Template, Use, error, nulls_first
 
 MAX_DIGITS: Final = 38
 HUGEINT: Final = 2**127 - 1
@@ -154,7 +154,12 @@ def _add(symbol: str) -> Template:
                 c for sql, of in zip(v, (x, y), strict=True) for c in within(sql, of, half // 10 ** (scale - of.scale))
             ]
 
-        return exact(use, symbol, fits, lambda v: fitted(f"({v[0]} {symbol} {v[1]})", natural, result))
+        def computed(of: Use) -> str:
+            return exact(of, symbol, fits, lambda v: fitted(f"({v[0]} {symbol} {v[1]})", natural, result))
+
+        # DuckDB moves a value to the common scale, and fails if it does not fit there, also beside a null
+        may_not_fit = any(of.precision - of.scale + scale > MAX_DIGITS for of in (x, y))
+        return nulls_first(computed)(use) if may_not_fit else computed(use)
 
     return template
 

@@ -19,12 +19,13 @@ from ....proto.errors import PlanError, Problem
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from ..patterns import ArgumentType, Signature
-from .named_values import let_all
+from .named_values import let, let_all
 
 AggregateCall: TypeAlias = Callable[..., str]
 
 LONGEST_FORMAT: Final = 1_000
 """The characters of a format of dates and times."""
+_WORD: Final = r"'[\s\v]*-?(inf|infinity|epoch)[\s\v]*'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,13 @@ def maybe_null(use: Use, index: int) -> bool:
 def error(message: str) -> str:
     """An expression that fails the statement with this message, of any type."""
     return f"error({quoting.text(message)})"
+
+
+def readable_moment(sql: str) -> str:
+    """A text that is to be read as a date or time; in quotation marks, so that no cast or format reads it, if it is one
+    of the words that DuckDB reads as moments though they are none.
+    """
+    return let(sql, lambda x: f"CASE WHEN regexp_full_match({x}, {_WORD}, 'i') THEN '\"' || {x} || '\"' ELSE {x} END")
 
 
 Template: TypeAlias = Callable[[Use], str]

@@ -86,6 +86,12 @@ def test_the_sign_of_a_remainder_follows_the_kind_of_division(x, y):
     assert answer("modulus", integer(x), integer(y), division_type="TRUNCATE") == x - y * int(x / y)
 
 
+@pytest.mark.parametrize("kind", ["FLOOR", "TRUNCATE"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_the_remainder_of_the_least_integer_by_minus_one_is_zero(bits, kind):
+    assert answer("modulus", integer(-(2 ** (bits - 1)), bits), integer(-1, bits), division_type=kind) == 0
+
+
 @given(st.integers(-(10**9), 10**9), st.integers(-3, 4), st.sampled_from(sorted(MODES)))
 def test_decimals_and_integers_round_in_every_direction(digits, decimal_places, mode):
     step = decimal.Decimal(1).scaleb(-decimal_places)

@@ -88,3 +88,15 @@ def test_an_average_is_exact_although_a_longer_sum_would_have_more_than_38_digit
     assert isinstance(bound.type, t.Decimal)
     known = [Fraction(value, 10**10) for value in digits if value is not None]
     assert (answered and Fraction(answered)) == (rounded(sum(known) / len(known), bound.type.scale) if known else None)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "modulus"])
+@pytest.mark.parametrize("scale", [0, 2, 6, 38])
+def test_a_null_is_the_answer_beside_a_value_that_does_not_fit(name: str, scale: int) -> None:
+    known = ir.Field(index=0, type=t.Decimal(precision=38, scale=0))
+    null = ir.Field(index=1, type=t.Decimal(precision=38, scale=scale))
+    row = f"VALUES (CAST('{10**38 - 1}' AS DECIMAL(38,0)), CAST(NULL AS DECIMAL(38,{scale})))"
+    for arguments in ([known, null], [null, known]):
+        call = bind_scalar(name, None, arguments)
+        with runnable(f"SELECT {render(call, OneColumn())} FROM ({row}) r(c0, c1)", CONNECTION) as statement:
+            assert CONNECTION.sql(statement).fetchall() == [(None,)]

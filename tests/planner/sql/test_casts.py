@@ -8,12 +8,16 @@ from typing import Any, Final
 import duckdb
 import pytest
 
+from tests.bare_statements import runnable
 from tests.duckdb_oracle import oracle
 from tests.planner.functions.test_edges import ordinary
+from tests.planner.functions.test_meaning import OneColumn
 from tidegate.planner import ir
 from tidegate.planner.decode.comparing import castable
+from tidegate.planner.functions import bind_scalar, reads_moments_inside
 from tidegate.planner.ir import types as t
 from tidegate.planner.sql.cast_expressions import cast
+from tidegate.planner.sql.expression_writer import render
 from tidegate.planner.sql.literal_sql import literal
 
 I32, TEXT = t.Integer(bits=32), t.String()
@@ -114,3 +118,41 @@ def _text(origin: dt.datetime, nanoseconds: int, *, time: bool) -> str:
 def test_months_are_not_cast_to_days(source: t.Type, target: t.Type) -> None:
     assert not castable(source, target)
     assert castable(target, t.IntervalCompound())
+
+
+WORDS: Final = ("infinity", "-infinity", "Inf", " -INF ", "epoch", "Epoch", "-epoch")
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("target", [t.Date(), *MOMENTS], ids=str)
+def test_a_word_is_no_moment(word: str, target: t.Type) -> None:
+    for source, word_sql, nothing in ((TEXT, f"'{word}'", None), (t.List(element=TEXT), f"['{word}']", [None])):
+        wanted = t.List(element=target) if isinstance(source, t.List) else target
+        with oracle() as connection:
+            sql = cast("c0", source, wanted, ir.CastFailure.ERROR)
+            with pytest.raises(UNFIT):
+                connection.execute(f"SELECT {sql} FROM (SELECT {word_sql} AS c0)").fetchall()
+            sql = cast("c0", source, wanted, ir.CastFailure.NULL)
+            assert connection.execute(f"SELECT {sql} FROM (SELECT {word_sql} AS c0)").fetchall() in [
+                [(nothing,)],
+                [(None,)],
+            ]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_is_not_read_by_a_format(word: str) -> None:
+    read = bind_scalar("strptime_date", None, [ir.Field(index=0, type=TEXT), ir.Literal(value="%Y-%m-%d", type=TEXT)])
+    sql = f"SELECT {render(read, OneColumn())} FROM (SELECT '{word}' AS c0) r"
+    with oracle() as connection, runnable(sql, connection) as statement, pytest.raises(UNFIT):
+        connection.execute(statement).fetchall()
+
+
+def test_words_are_not_read_as_moments_inside_of_structs_and_maps() -> None:
+    date = t.Date()
+    of_text, of_date = t.Struct(fields=(I32, TEXT)), t.Struct(fields=(I32, date))
+    assert reads_moments_inside(of_text, of_date) == (TEXT, date)
+    assert reads_moments_inside(t.Map(key=TEXT, value=TEXT), t.Map(key=TEXT, value=date)) == (TEXT, date)
+    nested = t.List(element=t.List(element=TEXT)), t.List(element=t.List(element=date))
+    assert reads_moments_inside(*nested) == (TEXT, date)
+    assert reads_moments_inside(t.List(element=TEXT), t.List(element=date)) is None
+    assert reads_moments_inside(of_text, of_text) is None

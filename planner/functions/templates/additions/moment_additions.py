@@ -8,7 +8,7 @@ from typing import Final
 from .....operators.core import quoting
 from ....ir import types as t
 from ..named_values import let
-from ..use import Entry, Table, Template, Use, error
+from ..use import Entry, Table, Template, Use, error, readable_moment
 
 _UNITS: Final = frozenset(
     {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}
@@ -144,7 +144,7 @@ def _to_char(use: Use) -> str:
 def _to_date(use: Use) -> str:
     if len(use.arguments) == 1:
         return use.cast(use.arguments[0])
-    return use.cast(f"strptime({use.arguments[0]}, {_format(use, _FRACTIONS)})")
+    return use.cast(f"strptime({readable_moment(use.arguments[0])}, {_format(use, _FRACTIONS)})")
 
 
 def _units(per_second: int) -> Template:
