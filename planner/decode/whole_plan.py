@@ -133,7 +133,7 @@ def _decode(nodes: Nodes, beside: Beside, habits: Habits) -> _Reading:
     problems = Problems()
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
-    types = Types(nodes, problems, extensions, habits.unsigned_variation)
+    types = Types(nodes, problems, extensions, habits)
     decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, beside)
     plan = None
     with suppress(TooManyProblems):

@@ -15,6 +15,7 @@ from ..plan_path import PlanPath
 from ..poison import UNKNOWN, is_unknown
 from ..problems import Problems
 from .extensions import Extensions
+from .habits import Habits
 
 MAX_TYPE_DEPTH: Final = 64
 """The most levels of lists, maps and structs in types and in literals."""
@@ -35,12 +36,12 @@ REFUSED: Final[Mapping[str, str]] = {
 class Types:
     """Converts the types of one plan. A broken type becomes `UNKNOWN` once its problem is reported."""
 
-    def __init__(self, nodes: Nodes, problems: Problems, extensions: Extensions, unsigned_variation: int) -> None:
-        self.unsigned_variation = unsigned_variation
+    def __init__(self, nodes: Nodes, problems: Problems, extensions: Extensions, habits: Habits) -> None:
         self.aliases: dict[int, tuple[int, PlanPath]] = {}
         self._nodes = nodes
         self._problems = problems
         self._extensions = extensions
+        self._habits = habits
 
     def convert(self, number: int, plan_path: PlanPath, depth: int = 0) -> Type:
         """The type `number`. Recurses, at most `MAX_TYPE_DEPTH` levels."""
@@ -59,6 +60,8 @@ class Types:
             return self.problem(plan_path / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
         body = getattr(message, kind)
         type_ = CONVERTERS[kind](self, body, plan_path / kind, depth)
+        if not is_unknown(type_) and kind != "alias":
+            type_ = self.variation(body.type_variation_reference, type_, plan_path / kind)
         if is_unknown(type_):
             return type_
         return t.required(type_) if body.nullability == _NULLABILITY_REQUIRED else t.nullable(type_)
@@ -89,13 +92,17 @@ class Types:
         return UNKNOWN
 
     def variation(self, reference: int, type_: Type, plan_path: PlanPath) -> Type:
-        """`type_` in the variation that the plan gives: another physical form of the same values."""
+        """`type_` in the variation that the plan gives: another physical form of the same values. `UNKNOWN`, once
+        reported, if the plan does not declare the variation, and its producer is not known to leave that out.
+        """
         if not reference:
             return type_
         declared = self._extensions.variations.get(reference)
         if declared is not None:
             self._problems.warn(plan_path, f"the type variation {declared.name!r} is read as the plain type")
-        elif reference == self.unsigned_variation and isinstance(type_, t.Integer):
+        elif reference not in self._habits.undeclared_variations:
+            return self.problem(plan_path, "UNKNOWN_ANCHOR", f"the plan declares no type variation {reference}")
+        elif reference == self._habits.unsigned_variation and isinstance(type_, t.Integer):
             return replace(type_, signed=False)
         return type_
 
@@ -142,17 +149,13 @@ Converter = Callable[[Types, Message, PlanPath, int], Type]
 
 
 def _plain(type_: Type) -> Converter:
-    return lambda types, body, plan_path, _: types.variation(body.type_variation_reference, type_, plan_path)
+    return lambda *_: type_
 
 
 def _sized(make: Callable[..., Type]) -> Converter:
     def convert(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
         length = types.length(body.length, plan_path)
-        return (
-            UNKNOWN
-            if length is None
-            else types.variation(body.type_variation_reference, make(length=length), plan_path)
-        )
+        return UNKNOWN if length is None else make(length=length)
 
     return convert
 
@@ -160,9 +163,7 @@ def _sized(make: Callable[..., Type]) -> Converter:
 def _precise(make: Callable[..., Type]) -> Converter:
     def convert(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
         precision = types.precision(body.precision, plan_path)
-        if precision is None:
-            return UNKNOWN
-        return types.variation(body.type_variation_reference, make(precision=precision), plan_path)
+        return UNKNOWN if precision is None else make(precision=precision)
 
     return convert
 
@@ -174,9 +175,7 @@ def _interval_day(types: Types, body: Message, plan_path: PlanPath, _: int) -> T
 
 
 def _decimal(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
-    return types.variation(
-        body.type_variation_reference, types.decimal(body.precision, body.scale, plan_path), plan_path
-    )
+    return types.decimal(body.precision, body.scale, plan_path)
 
 
 def _struct(types: Types, body: Message, plan_path: PlanPath, depth: int) -> Type:

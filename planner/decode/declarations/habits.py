@@ -40,6 +40,11 @@ class Habits:
     unsigned_variation: int = 0
     """The undeclared type variation that makes an integer unsigned; 0 for none."""
 
+    undeclared_variations: tuple[int, ...] = ()
+    """The type variations that the producer uses and does not declare. They are other layouts in memory, such as views
+    of texts, or `unsigned_variation`.
+    """
+
     outer_references_lost: bool = False
     """A subquery's references to the row around it are written as references to its own row."""
 
@@ -95,6 +100,7 @@ _PRODUCERS: Final = {
     ),
     "datafusion": Habits(
         unsigned_variation=1,
+        undeclared_variations=(1, 2),
         exists_is_in=True,
         row_counts_wrap=True,
         set_index=SetIndex.MASK,

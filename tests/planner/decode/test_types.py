@@ -95,10 +95,44 @@ def test_other_extension_types_are_refused_by_name() -> None:
     assert "'geometry'" in problem(written).message
 
 
-@pytest.mark.parametrize(("producer", "signed"), [("datafusion", False), ("other", True)])
-def test_datafusion_marks_unsigned_integers_by_an_undeclared_variation(producer: str, *, signed: bool) -> None:
-    written = plan(table({"i32": {"typeVariationReference": 1}}), ["a"], version={"producer": producer})
-    assert decode(written).plan.root.schema == (t.Integer(bits=32, signed=signed),)
+def test_datafusion_marks_unsigned_integers_by_an_undeclared_variation() -> None:
+    written = plan(table({"i32": {"typeVariationReference": 1}}), ["a"], version={"producer": "datafusion"})
+    assert decode(written).plan.root.schema == (t.Integer(bits=32, signed=False),)
+
+
+def test_datafusion_marks_views_of_texts_by_an_undeclared_variation() -> None:
+    written = plan(table({"string": {"typeVariationReference": 2}}), ["a"], version={"producer": "datafusion"})
+    assert decode(written).plan.root.schema == (t.String(),)
+
+
+VARIED: list[Node] = [
+    {"i32": {"typeVariationReference": 7}},
+    {"decimal": {"precision": 5, "scale": 2, "typeVariationReference": 7}},
+    {"varchar": {"length": 5, "typeVariationReference": 7}},
+    {"precisionTimestamp": {"precision": 6, "typeVariationReference": 7}},
+    {"intervalDay": {"precision": 6, "typeVariationReference": 7}},
+    {"list": {"type": {"i32": {}}, "typeVariationReference": 7}},
+    {"list": {"type": {"i32": {"typeVariationReference": 7}}}},
+    {"map": {"key": {"i32": {}}, "value": {"i32": {}}, "typeVariationReference": 7}},
+]
+
+
+@pytest.mark.parametrize("producer", ["", "other", "datafusion"])
+@pytest.mark.parametrize("type_", VARIED, ids=lambda type_: next(iter(type_)))
+def test_a_variation_that_neither_the_plan_declares_nor_its_producer_is_known_for_is_refused(
+    type_: Node, producer: str
+) -> None:
+    refused = problem(plan(table(type_), ["a"], version={"producer": producer}))
+    assert refused.reason == "UNKNOWN_ANCHOR"
+    assert "no type variation 7" in refused.message
+    assert "base_schema" in refused.place
+
+
+def test_a_literal_of_an_undeclared_variation_is_refused() -> None:
+    expression = {"literal": {"i64": "1", "typeVariationReference": 3}}
+    refused = problem(plan(project(table({"i64": {}}), expression), ["a", "b"]))
+    assert refused.reason == "UNKNOWN_ANCHOR"
+    assert "no type variation 3" in refused.message
 
 
 def test_a_declared_variation_is_read_as_the_plain_type_and_said_to_be() -> None:

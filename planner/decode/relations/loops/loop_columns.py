@@ -14,7 +14,7 @@ from ...plan_path import PlanPath
 def declared_columns(decoder: Decoder, declared: bytes, plan_path: PlanPath) -> ir.Schema | None:
     """The columns of a serialized type; None, once reported, if the type is not a row's."""
     nodes = WireNodes(declared, "substrait.Type")
-    types = Types(nodes, decoder.problems, decoder.extensions, decoder.habits.unsigned_variation)
+    types = Types(nodes, decoder.problems, decoder.extensions, decoder.habits)
     try:
         row = nodes.take(0)
     except Malformed as error:
