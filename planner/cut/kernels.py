@@ -178,7 +178,7 @@ class _Making:
                 return self._connected(expression)
             case ir.Call():
                 return self._call(expression)
-            case ir.Cast(operand=operand, type=type_):
+            case ir.Cast(operand=operand, type=type_) if expression.on_failure is not ir.CastFailure.CLAMPED:
                 return self._cast(operand, type_)
             case ir.IfThen(clauses=clauses, otherwise=otherwise, type=type_):
                 chosen = k.Constant(None, arrow_type(type_)) if otherwise is None else self._of(otherwise, type_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
 from ...operators.core.interrupts import look
@@ -123,6 +124,37 @@ def convert(argument: Argument, target: Type | None) -> Argument:
     if isinstance(argument, str | Signature) or coercion.same(type_of(argument), target):
         return argument
     return target if isinstance(argument, Type) else ir.Cast(operand=argument, type=target)
+
+
+def compared(arguments: Sequence[Argument], converted: Sequence[Argument]) -> tuple[Argument, ...]:
+    """The two operands of a comparison, which are `arguments` in their common type. If that is a decimal which has too
+    few digits for one of them, operands that do not fit are clamped: they lie beyond all values of the other one.
+    """
+    common = [type_of(one) for one in converted]
+    wide = [_may_not_fit(*pair) for pair in zip(arguments, common, strict=True)]
+    if not any(wide):
+        return tuple(converted)
+    return tuple(map(_clamped, arguments, converted, wide))
+
+
+def _may_not_fit(argument: Argument, common: ArgumentType | None) -> bool:
+    type_ = type_of(argument)
+    if not isinstance(type_, t.Decimal) or not isinstance(common, t.Decimal):
+        return False
+    whole = common.precision - common.scale
+    if isinstance(argument, ir.Literal) and isinstance(argument.value, Decimal):
+        return bool(abs(argument.value) >= 10**whole)
+    return type_.precision - type_.scale > whole
+
+
+def _clamped(argument: Argument, converted: Argument, is_wide: bool) -> Argument:
+    """The operand, whose value is clamped if it does not fit, and is an error if it is what others are clamped to."""
+    type_ = type_of(converted)
+    if isinstance(argument, str | Signature | Type) or isinstance(type_, Signature) or type_ is None:
+        return converted
+    if not is_wide and not (isinstance(type_, t.Decimal) and coercion.same(argument.type, type_)):
+        return converted
+    return ir.Cast(operand=argument, type=type_, on_failure=ir.CastFailure.CLAMPED)
 
 
 def match_types(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:

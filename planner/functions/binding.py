@@ -17,7 +17,7 @@ from ..ir.types import Type
 from . import aliases, registry
 from . import function_names as names
 from .aliases import Argument, type_of
-from .argument_types import convert, describe, expressions
+from .argument_types import compared, convert, describe, expressions
 from .constructors import CONSTRUCTORS
 from .function_options import choose
 from .overloads import choose_overload
@@ -68,6 +68,8 @@ def bind(
     derived = best.derived
     arranged = best.alias.arrange(arguments) if best.alias else arguments
     converted = tuple(map(convert, arranged or (), best.targets))
+    if names.is_comparison(implementation.file, implementation.name):
+        converted = compared(arranged or (), converted)
     if output is None and file is None and converted:
         derived = aliases.undeclared_result(implementation.name, type_of(converted[0]), derived)
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}

@@ -12,6 +12,9 @@ from typing import Final
 
 from .registry import files
 
+_COMPARISONS: Final = frozenset(
+    ("equal", "not_equal", "lt", "lte", "gt", "gte", "is_distinct_from", "is_not_distinct_from")
+)
 _SHORT: Final = 200
 _LONG: Final[dict[str, str]] = {
     "boolean": "bool",
@@ -61,3 +64,8 @@ def _file(declared: str) -> str | None:
 
 
 _remembered_file: Final = lru_cache(maxsize=1024)(_file)
+
+
+def is_comparison(file: str, name: str) -> bool:
+    """Tests whether an official function compares two operands."""
+    return file == "functions_comparison" and name in _COMPARISONS

@@ -88,8 +88,13 @@ class Call:
 
 
 class CastFailure(enum.Enum):
+    """What a cast gives for a value that the type does not have. `CLAMPED` is of operands that are compared: a decimal
+    with too many digits in front of the point is the type's greatest or least value, which no operand may be itself.
+    """
+
     ERROR = "error"
     NULL = "null"
+    CLAMPED = "clamped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -24,6 +24,8 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
     A string is cut to the length of a `varchar` or `fixedchar`; a `fixedchar` is padded with blanks. Bytes of another
     length than a `fixedbinary`'s fail, and so do other values that do not fit; if the plan says so, they become null.
     """
+    if on_failure is ir.CastFailure.CLAMPED and isinstance(source, t.Decimal) and isinstance(target, t.Decimal):
+        return let(sql, lambda value: _clamped(value, source, target))
     function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
     converted = _converted(sql, source, target, function)
     match target:
@@ -38,6 +40,19 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
             return let(converted, lambda value: _of_length(value, length, on_failure))
         case _:
             return converted
+
+
+def _clamped(value: str, source: t.Decimal, target: t.Decimal) -> str:
+    """An operand of a comparison, whose other operand may not fit the common type `target`."""
+    digits = f"{'9' * (target.precision - target.scale)}.{'9' * target.scale}"
+    most, least = (f"CAST('{sign}{digits}' AS {sql_type(target)})" for sign in ("", "-"))
+    if (source.precision, source.scale) == (target.precision, target.scale):
+        beside = error(f"{digits} is compared with a decimal that has more digits in front of the point")
+        return f"CASE WHEN {value} IN ({most}, {least}) THEN {beside} ELSE {value} END"
+    beyond = 10 ** (target.precision - target.scale)
+    above, below = (f"CAST('{sign}{beyond}' AS {sql_type(source)})" for sign in ("", "-"))
+    ends = f"WHEN {value} >= {above} THEN {most} WHEN {value} <= {below} THEN {least}"
+    return f"CASE {ends} ELSE CAST({value} AS {sql_type(target)}) END"
 
 
 def declared(sql: str, source: Type, target: Type) -> str:

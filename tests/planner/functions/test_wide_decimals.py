@@ -4,6 +4,8 @@ DuckDB computes such a remainder in floating point, and fails for the other oper
 
 from __future__ import annotations
 
+import operator
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
@@ -17,6 +19,7 @@ from tidegate.planner import ir
 from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
 from tidegate.planner.sql.expression_writer import render, render_measure
+from tidegate.planner.sql.literal_sql import literal
 
 from ...bare_statements import runnable
 from ...searching import tries
@@ -100,3 +103,46 @@ def test_a_null_is_the_answer_beside_a_value_that_does_not_fit(name: str, scale:
         call = bind_scalar(name, None, arguments)
         with runnable(f"SELECT {render(call, OneColumn())} FROM ({row}) r(c0, c1)", CONNECTION) as statement:
             assert CONNECTION.sql(statement).fetchall() == [(None,)]
+
+
+ORDERS: Final = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "lt": operator.lt,
+    "lte": operator.le,
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "is_distinct_from": operator.ne,
+    "is_not_distinct_from": operator.eq,
+}
+
+
+@settings(max_examples=tries(150), deadline=None)
+@given(x=decimals(), y=decimals(), name=st.sampled_from(sorted(ORDERS)))
+def test_a_comparison_is_exact_or_names_the_value_of_38_nines(x: ir.Literal, y: ir.Literal, name: str) -> None:
+    call = bind_scalar(name, None, [ir.Field(index=0, type=x.type), ir.Field(index=1, type=y.type)])
+    wanted = ORDERS[name](Fraction(x.value), Fraction(y.value))
+    row = f"VALUES ({literal(x.value, x.type)}, {literal(y.value, y.type)})"
+    with runnable(f"SELECT {render(call, OneColumn())} FROM ({row}) r(c0, c1)", CONNECTION) as statement:
+        if "9" * MOST_DIGITS in {str(abs(one.value)).replace(".", "").lstrip("0") for one in (x, y)}:
+            with suppress(duckdb.InvalidInputException):
+                assert CONNECTION.sql(statement).fetchall() == [(wanted,)]
+        else:
+            assert CONNECTION.sql(statement).fetchall() == [(wanted,)]
+
+
+def test_the_one_value_that_is_not_compared_is_named() -> None:
+    columns = [ir.Field(index=at, type=t.Decimal(precision=38, scale=38 * at)) for at in range(2)]
+    row = f"VALUES (CAST(1 AS DECIMAL(38,0)), CAST('0.{'9' * 38}' AS DECIMAL(38,38)))"
+    sql = f"SELECT {render(bind_scalar('equal', None, columns), OneColumn())} FROM ({row}) r(c0, c1)"
+    with runnable(sql, CONNECTION) as statement, pytest.raises(duckdb.Error, match="is compared with a decimal that"):
+        CONNECTION.sql(statement).fetchall()
+
+
+def test_decimals_that_do_not_fit_each_other_are_compared() -> None:
+    columns = [ir.Field(index=at, type=t.Decimal(precision=38, scale=38 * at)) for at in range(2)]
+    row = f"VALUES (CAST('{10**37}' AS DECIMAL(38,0)), CAST(0.5 AS DECIMAL(38,38)))"
+    with runnable(
+        f"SELECT {render(bind_scalar('gt', None, columns), OneColumn())} FROM ({row}) r(c0, c1)", CONNECTION
+    ) as statement:
+        assert CONNECTION.sql(statement).fetchall() == [(True,)]
