@@ -28,6 +28,8 @@ AT_ONCE: Final = 100
 MOST_UNWRITTEN: Final = 0.5
 """The part of a producer's queries that it may not write, or not read back as it wrote them."""
 
+UNTYPED: Final = "MISSING: a type is missing here"
+"""The refusal of a null without a type."""
 TABLE_ROWS: Final = (
     *(
         "t",
@@ -243,12 +245,15 @@ def _is_faithful(plan: Mapping[str, str]) -> bool:
 
 
 def _wrong(plans: Written, expected: Mapping[str, pa.Table]) -> dict[str, str]:
-    """The queries whose answers are not the expected ones. A plan may be refused by name."""
+    """The queries whose answers are not the expected ones. A plan that has a null without a type, as DuckDB writes a
+    CASE that never holds, may be refused by name.
+    """
     wrong: dict[str, str] = {}
     with tidegate.local() as client:
         for query, table in expected.items():
             got = answer(client, base64.b64decode(plans[query]["plan"]), TABLES)
             result = held_against(got, table) if isinstance(got, pa.Table) else got
-            if result.outcome is not Outcome.RIGHT:
+            is_untyped = result.outcome is Outcome.REFUSED and result.note == UNTYPED
+            if result.outcome is not Outcome.RIGHT and not is_untyped:
                 wrong[query] = f"{result.outcome}: {result.note}"
     return wrong
