@@ -88,8 +88,9 @@ class Call:
 
 
 class CastFailure(enum.Enum):
-    """What a cast gives for a value that the type does not have. `CLAMPED` is of operands that are compared: a decimal
-    with too many digits in front of the point is the type's greatest or least value, which no operand may be itself.
+    """The outcome of a cast of a value that the type does not have. `CLAMPED` is of operands that are compared: a
+    decimal with too many digits in front of the point is the type's greatest or least value, which no operand may be
+    itself.
     """
 
     ERROR = "error"
