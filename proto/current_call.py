@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from typing import TypeAlias
 
-Elsewhere: TypeAlias = Callable[[], AbstractContextManager[None]]
+Elsewhere: TypeAlias = Callable[[bool], AbstractContextManager[None]]
 
 _left: ContextVar[Callable[[], bool] | None] = ContextVar("tidegate-caller-has-left", default=None)
-_elsewhere: ContextVar[Elsewhere] = ContextVar("tidegate-elsewhere", default=nullcontext)
+_elsewhere: ContextVar[Elsewhere] = ContextVar("tidegate-elsewhere", default=lambda _: nullcontext())
 
 
 def work_for(left: Callable[[], bool]) -> None:
@@ -27,12 +27,15 @@ def caller_has_left() -> bool:
 
 
 def wait_in(elsewhere: Elsewhere) -> None:
-    """Make the current context wait for what is slow inside `elsewhere()`."""
+    """Make the current context wait for what is slow inside `elsewhere(in_turn)`."""
     _elsewhere.set(elsewhere)
 
 
-def elsewhere() -> AbstractContextManager[None]:
-    """A context for work that waits more than it computes, such as for a slow folder. Where calls share threads, other
-    calls have the thread's place meanwhile, and the call waits for a place at the end. Such contexts may be nested.
+def elsewhere(*, in_turn: bool = True) -> AbstractContextManager[None]:
+    """A context for work that may wait, such as for a slow folder. Where calls share threads, other calls have the
+    thread's place meanwhile, and the call waits for a place at the end. Such contexts may be nested.
+
+    The work may also take a core. So few calls of a principal are in such contexts at once, but for calls that only
+    wait, which need not be `in_turn`.
     """
-    return _elsewhere.get()()
+    return _elsewhere.get()(in_turn)

@@ -39,6 +39,10 @@ class FairQueue(Generic[T]):
             for items in tasks.values():
                 yield from items
 
+    def has_other_than(self, principal: str) -> bool:
+        """True if another principal has an item."""
+        return any(other != principal for other in self._principals)
+
     def append(self, item: T) -> None:
         self._principals.setdefault(item.principal, OrderedDict()).setdefault(item.task, deque()).append(item)
         self._length += 1

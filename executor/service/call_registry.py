@@ -47,7 +47,7 @@ class Requests:
                     "request another name",
                     reason="REQUEST_REUSED",
                 )
-            with elsewhere():  # the call that makes the task may need a thread of those that make tasks
+            with elsewhere(in_turn=False):  # the call that makes the task may need a thread of those that make tasks
                 return known.task.result()
         try:
             task = make()

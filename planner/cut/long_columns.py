@@ -332,7 +332,8 @@ def _columns(relation: ir.Relation) -> list[_Node]:
 def _passed(call: ir.Measure | ir.WindowCall) -> ir.Field | None:
     """The column of which a call's result is a value, if there is one."""
     first = call.arguments[0] if call.arguments else None
-    return first if call.function.name in _PASSING and is_column(first) else None
+    passes = call.function.name in _PASSING and all(map(_is_short, call.arguments[2:]))  # the default of lag and lead
+    return first if passes and is_column(first) else None
 
 
 def _is_null(expression: ir.Expression) -> bool:
@@ -343,7 +344,12 @@ def _is_null(expression: ir.Expression) -> bool:
 def _is_short(argument: object) -> bool:
     if not isinstance(argument, ir.Literal):
         return False
-    value = argument.value
-    return (
-        not isinstance(value, str | bytes) or len(value if isinstance(value, bytes) else value.encode()) <= LEAST_LONG
-    )
+    match argument.value:
+        case str() as text:
+            return len(text.encode()) <= LEAST_LONG
+        case bytes() as data:
+            return len(data) <= LEAST_LONG
+        case tuple():
+            return False  # it may have long values inside
+        case _:
+            return True

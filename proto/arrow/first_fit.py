@@ -14,7 +14,9 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 PLACE_BYTES: Final = 64
 """About the bytes that the place of one list takes while rows are filled."""
 
-_LOOK_EVERY: Final = 4_096
+_LOOK_EVERY: Final = 1 << 22
+"""Open rows that are looked at for room between two looks: some milliseconds."""
+_READ_AT_ONCE: Final = 4_096
 
 
 class FilledRows(NamedTuple):
@@ -94,7 +96,12 @@ def _first_fit(
     left = np.empty(0, np.int64)  # the room of the rows that are open, in their order
     opened: list[int] = []
     counts: list[int] = []
-    for at, length in enumerate(_numbers(lengths, look)):
+    looked_at = 0
+    for at, length in enumerate(_numbers(lengths)):
+        looked_at += len(left) + _READ_AT_ONCE  # a list takes as long as some thousand rows
+        if look is not None and looked_at >= _LOOK_EVERY:
+            looked_at = 0
+            look()
         fits = left >= length
         slot = int(fits.argmax()) if len(fits) else 0
         if not len(fits) or not fits[slot]:
@@ -112,9 +119,7 @@ def _first_fit(
     return rows, firsts, numbers
 
 
-def _numbers(lengths: Positions, look: Callable[[], None] | None) -> Iterator[int]:
-    """The lengths as Python's numbers, a few at a time."""
-    for first in range(0, len(lengths), _LOOK_EVERY):
-        if look is not None:
-            look()
-        yield from lengths[first : first + _LOOK_EVERY].tolist()
+def _numbers(lengths: Positions) -> Iterator[int]:
+    """The lengths as Python's numbers, some at a time."""
+    for first in range(0, len(lengths), _READ_AT_ONCE):
+        yield from lengths[first : first + _READ_AT_ONCE].tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from typing import Final, Protocol
 
@@ -20,6 +20,10 @@ class Pool(Protocol):
     @property
     def closed(self) -> bool:
         """True if no more calls begin."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """The context of the call's work elsewhere, of which few calls of its principal are at once."""
         ...
 
     def offer(self) -> None:
@@ -56,24 +60,29 @@ class CallPlace:
         self._pool = pool
         self._lock = threading.Lock()
         self._state = _State.HERE
+        self._only_waits = False
+        """True of a call elsewhere that does no work there."""
         self._held: threading.Event | None = None
         """What ends the standing still of another thread."""
         self._turn = threading.Event()
         """What ends the wait for a place."""
 
     @contextmanager
-    def given_away(self) -> Iterator[None]:
-        """A context in which other calls may have the place. Inside of another such context it changes nothing."""
+    def given_away(self, in_turn: bool) -> Iterator[None]:
+        """A context in which other calls may have the place, and which may have to wait for its turn. Inside of another
+        such context it changes nothing.
+        """
         with self._lock:
             was_here = self._state is _State.HERE
             if was_here:
-                self._state = _State.ELSEWHERE
+                self._state, self._only_waits = _State.ELSEWHERE, not in_turn
         if not was_here:
             yield
             return
         self._pool.offer()
         try:
-            yield
+            with self._pool.turn() if in_turn else nullcontext():
+                yield
         finally:
             with self._lock:
                 has_left = self._state is _State.LEFT
@@ -82,10 +91,12 @@ class CallPlace:
             if has_left:
                 self._take()
 
-    def leave(self) -> bool:
-        """Give the place to another call, if this one waits elsewhere. The pool calls this, on its loop."""
+    def leave(self, *, for_others: bool) -> bool:
+        """Give the place to another call, if this one is elsewhere, and only waits there or leaves `for_others`. The
+        pool calls this, on its loop.
+        """
         with self._lock:
-            if self._state is not _State.ELSEWHERE:
+            if self._state is not _State.ELSEWHERE or not (for_others or self._only_waits):
                 return False
             self._state = _State.LEFT
             held = self._held

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +25,7 @@ from ...proto.errors import Exhausted
 from .call_place import CallPlace
 from .given_places import PATIENCE, GivenPlaces
 from .patience import Patience
+from .turns_elsewhere import TurnsElsewhere
 
 R = TypeVar("R")
 
@@ -43,6 +44,7 @@ class Threads:
         self._most = most
         self._name = name
         self._given_places = GivenPlaces() if gives_places else None
+        self.turns = TurnsElsewhere(most)
         self.closed = False
         self._started = 0
         self._all: list[_Thread] = []
@@ -162,12 +164,17 @@ class Threads:
         return bool(self._calls) or bool(self._coming_back)
 
     def offer_places(self) -> None:
-        """Give the places of calls that wait elsewhere to those that wait for a thread."""
+        """Give the places of calls that are elsewhere to those that wait for a thread. A principal's call that may work
+        there keeps its place from the principal's own calls: they would only begin to wait for it with more threads.
+        """
         for thread in tuple(self._all):
             if not self.has_waiting:
                 return
-            if thread.call is not None and thread.call.call_place is not None:
-                thread.call.call_place.leave()
+            if (call := thread.call) is not None and call.call_place is not None:
+                call.call_place.leave(for_others=self._others_wait(call.principal))
+
+    def _others_wait(self, principal: str) -> bool:
+        return not principal or self._calls.has_other_than(principal) or self._coming_back.has_other_than(principal)
 
     def _may_begin(self, principal: str) -> bool:
         """True if a call of the principal may begin. One that comes back has begun: only `_may_run` bounds it."""
@@ -360,11 +367,15 @@ class _PoolOfCall:
     def __init__(self, threads: Threads, call: _Call[Any], loop: asyncio.AbstractEventLoop) -> None:
         self._threads = threads
         self._call = weakref.ref(call)
+        self._principal = call.principal
         self._loop = loop
 
     @property
     def closed(self) -> bool:
         return self._threads.closed
+
+    def turn(self) -> AbstractContextManager[None]:
+        return self._threads.turns.turn(self._principal, lambda: self.closed)
 
     def offer(self) -> None:
         if self._threads.has_waiting:
@@ -376,6 +387,9 @@ class _PoolOfCall:
 
     def begin(self, hold: Callable[[], None], given_up: Callable[[], None]) -> None:
         def begin() -> None:
+            if self.closed:
+                given_up()
+                return
             call = _new_call(hold)
             call.stands_still = True
             its_call = self._call()

@@ -272,6 +272,7 @@ def read(bomb: Bomb, folder: Path, limit: int) -> Taken:
         "is_text": False,
         "is_node": False,
         "files": {"l": str(path)},
+        "bound": "",
         "reader": READERS["fast"],
         "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB},
     }

@@ -54,6 +54,9 @@ QUERIES: Final = {
     "greatest of two inputs": "SELECT g, max(t) AS t FROM (SELECT g, t FROM l UNION SELECT g, t FROM r) GROUP BY g",
     "greatest in a window": "SELECT k, max(t) OVER (PARTITION BY g ORDER BY k) AS t FROM l",
     "window ordered by the text": "SELECT k, rank() OVER (PARTITION BY g ORDER BY t) AS n FROM l",
+    "a long default": f"SELECT k, lag(t, 1, '{'d' * 3_000}') OVER (PARTITION BY g ORDER BY k) AS p FROM l",
+    "a default like a name": f"SELECT k, lead(t, 2, '{'0' * 2_049}') OVER (PARTITION BY g ORDER BY k) AS p FROM l",
+    "a text as the default": "SELECT k, lag(t, 1, t) OVER (PARTITION BY g ORDER BY k) AS p FROM l",
     "a text that is compared": "SELECT l.k, r.k AS m, r.t FROM l JOIN r ON l.g = r.g WHERE l.t < r.t AND l.k < 90",
     "a text that is compared with a constant": "SELECT k, t FROM l WHERE t >= 'xx' ORDER BY k",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.pack_lists import PackLists
+from tidegate.proto.arrow import first_fit
 from tidegate.proto.errors import ExecutionError
 from tidegate.testing import check_operator
 
@@ -102,3 +104,13 @@ def test_rows_are_made_a_few_at_a_time() -> None:
     batches = list(packing(table.schema, 1_000, 1_000).run([BatchStream(table.schema, table.to_batches())]))
     assert max(batch.num_rows for batch in batches) == 262
     assert sum(batch.num_rows for batch in batches) == 1_000
+
+
+def test_every_look_is_after_few_open_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of one item, and lists of two that each open a row which stays open."""
+    monkeypatch.setattr(first_fit, "_LOOK_EVERY", 10_000)
+    monkeypatch.setattr(first_fit, "_READ_AT_ONCE", 1)
+    looks: list[int] = []
+    lengths = np.array([*[2] * 1_000, 1], np.int64)
+    first_fit.FirstFit(np.zeros(2_001), np.cumsum(lengths) - lengths, lengths, 3, 0, lambda: looks.append(1))
+    assert 40 <= len(looks) <= 60

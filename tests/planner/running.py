@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from tidegate.operators.duckdb.canonical_order import in_canonical_order
 from tidegate.operators.duckdb.conform import Conform
 from tidegate.operators.duckdb.duckdb_private import PrivateEngine
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
+from tidegate.operators.duckdb.statement_functions import StatementFunctions
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.select import Select
 from tidegate.operators.streaming_aggregate import StreamingAggregate
@@ -230,7 +232,10 @@ def _run_fragment(
         assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
         _without(form.without)
-        batches = list(PrivateEngine().stream(connection, with_ + sql, ()))  # a relation would be planned twice
+        functions = StatementFunctions(sql, connection, memory=1 << 30, threads=1, check=lambda: None)
+        with closing(functions):
+            statement = functions.named(with_ + sql)
+            batches = list(PrivateEngine().stream(connection, statement, ()))  # a relation would be planned twice
         stream_table = pa.Table.from_batches(map(Conform(node.schema, node.plan_path), batches), node.schema)
     if node.result is None:
         return stream_table

@@ -18,6 +18,7 @@ from tidegate.proto.current_call import caller_has_left, elsewhere
 from tidegate.proto.errors import Exhausted, Unavailable
 from tidegate.server.calls.call_threads import Threads
 from tidegate.server.calls.given_places import PATIENCE, GivenPlaces
+from tidegate.server.calls.turns_elsewhere import TurnsElsewhere
 
 
 @contextmanager
@@ -309,7 +310,7 @@ def test_calls_that_wait_elsewhere_keep_no_place_and_come_back_one_at_a_time() -
     def call() -> str:
         working()
         for _ in range(2):
-            with elsewhere():
+            with elsewhere(in_turn=False):
                 waiting.release()
                 go_on.wait()
             working()
@@ -333,7 +334,7 @@ def test_a_call_that_waits_elsewhere_is_refused_when_it_comes_back_to_closed_thr
     waiting, go_on = threading.Event(), threading.Event()
 
     def call() -> None:
-        with elsewhere():
+        with elsewhere(in_turn=False):
             waiting.set()
             go_on.wait()
 
@@ -366,7 +367,7 @@ def test_calls_that_wait_elsewhere_come_back_where_the_system_has_no_more_thread
 
     def call() -> None:
         for _ in range(2):
-            with elsewhere():
+            with elsewhere(in_turn=False):
                 time.sleep(0.001)
 
     async def check() -> None:
@@ -392,7 +393,7 @@ class Storage:
         self, call_threads: Threads, who: str, then: Callable[[str], object] = lambda _: None
     ) -> asyncio.Future[object]:
         def call() -> str:
-            with elsewhere():
+            with elsewhere(in_turn=False):
                 self.asked.append(who)
                 self.answers.wait()
             then(who)
@@ -480,7 +481,7 @@ def test_a_call_that_comes_back_goes_before_calls_that_have_not_begun() -> None:
 def test_a_call_whose_place_nobody_wants_keeps_its_thread_while_it_waits_elsewhere() -> None:
     def call() -> tuple[str, str]:
         before = name()
-        with elsewhere():
+        with elsewhere(in_turn=False):
             time.sleep(0.001)
         return before, name()
 
@@ -498,13 +499,13 @@ def test_a_long_call_that_has_been_answered_takes_no_place_again(waits_again: bo
     storage = Storage()
 
     def call() -> None:
-        with elsewhere():
+        with elsewhere(in_turn=False):
             storage.asked.append("")
             storage.answers.wait()
         answered.set()
         go_on.wait()
         if waits_again:
-            with elsewhere():
+            with elsewhere(in_turn=False):
                 storage.asked.append("")
 
     async def check() -> None:
@@ -543,3 +544,41 @@ def test_a_call_may_wait_for_as_long_as_those_before_it_end(principal: str, monk
     assert not bound.have_room(principal)
     now += 1
     assert not bound.may_free_room(principal)
+
+
+@pytest.mark.parametrize(("principal", "at_once"), [("alice", 2), ("", 20)])
+def test_few_calls_of_a_principal_work_elsewhere_at_once_and_others_go_on(principal: str, at_once: int) -> None:
+    go_on, begun = threading.Event(), threading.Semaphore(0)
+
+    def work() -> str:
+        with elsewhere():
+            begun.release()
+            go_on.wait()
+        return name()
+
+    def other() -> str:
+        with elsewhere():
+            return "bob"
+
+    async def check() -> None:
+        with threads(3, gives_places=True) as call_threads:
+            calls = [asyncio.ensure_future(acting(principal, call_threads, work)) for _ in range(20)]
+            while begun._value < at_once:
+                await asyncio.sleep(0.001)
+            assert [await asyncio.ensure_future(acting("bob", call_threads, other)) for _ in range(5)] == ["bob"] * 5
+            assert begun._value == at_once
+            go_on.set()
+            own_threads = len(set(await asyncio.gather(*calls)))
+            assert own_threads == 20 if at_once == 20 else own_threads < 10
+
+    run(check)
+
+
+def test_a_call_that_waits_for_its_turn_elsewhere_ends_with_the_threads() -> None:
+    turns, closed = TurnsElsewhere(1), threading.Event()
+    with turns.turn("alice", closed.is_set):
+        closed.set()
+        with pytest.raises(Unavailable, match="while it waited"), turns.turn("alice", closed.is_set):
+            """Never here."""
+    with turns.turn("alice", lambda: True):
+        """There is room."""
