@@ -36,14 +36,17 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
             address.set_result(server.address)
             await ended.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    def serve() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:  # cancels what the server leaves, as its program does
+            runner.run(run())
+
+    thread = threading.Thread(target=serve)
     thread.start()
     try:
         yield address.result(timeout=20)
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(timeout=20)
-        loop.close()
 
 
 IDLE: Final = 1.5
