@@ -63,7 +63,7 @@ class FirstFit:
             np.zeros(count * length, np.int32),
             np.zeros(count * length, np.int32),
         )
-        mine = slice(*np.searchsorted(self._targets // length, (first, last)))
+        mine = slice(*np.searchsorted(self._targets, (first * length, last * length)))
         lengths = self._lengths[mine]
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         targets = np.repeat(self._targets[mine] - first * length, lengths) + within
