@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ...executor.api.ownership import acts_for
 from ...executor.runtime.fair_queue import FairQueue
@@ -28,6 +28,11 @@ from .patience import Patience
 from .turns_elsewhere import TurnsElsewhere
 
 R = TypeVar("R")
+
+_TIMES_ELSEWHERE: Final = 16
+"""Without principals, so many times as many calls as threads work elsewhere at once: slow storage of some should not
+stop all.
+"""
 
 
 class Threads:
@@ -42,9 +47,10 @@ class Threads:
 
     def __init__(self, most: int, name: str, *, gives_places: bool = False) -> None:
         self._most = most
+        self._of_principal = max(1, most - 1)
         self._name = name
         self._given_places = GivenPlaces() if gives_places else None
-        self.turns = TurnsElsewhere(most)
+        self.turns = TurnsElsewhere(self._of_principal, _TIMES_ELSEWHERE * most)
         self.closed = False
         self._started = 0
         self._all: list[_Thread] = []
@@ -182,7 +188,7 @@ class Threads:
 
     def _may_run(self, principal: str) -> bool:
         """True if the principal leaves a thread for others with one more call. Without principals there are none."""
-        return not principal or self._running[principal] < max(1, self._most - 1)
+        return not principal or self._running[principal] < self._of_principal
 
     def _run(self, call: _Call[Any], thread: _Thread) -> None:
         self._running[call.principal] += 1

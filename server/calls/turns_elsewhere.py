@@ -11,18 +11,16 @@ from typing import Final
 from ...proto.current_call import caller_has_left
 from ...proto.errors import Unavailable
 
-_OF_ALL: Final = 16
-"""Without principals, so many times as many calls work elsewhere at once: slow storage of some should not stop all."""
 _LOOK_SECONDS: Final = 0.5
 
 
 class TurnsElsewhere:
-    """Lets as many calls of each principal work elsewhere at once as it may have threads of a pool of `most`. Its other
-    calls wait. Any thread may use it.
+    """Lets so many calls `of_principal` work elsewhere at once, and without principals `of_all`. Further ones wait. Any
+    thread may use it.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, of_principal: int, of_all: int) -> None:
+        self._of_principal, self._of_all = of_principal, of_all
         self._working: Counter[str] = Counter()
         self._ended = threading.Condition()
 
@@ -31,7 +29,7 @@ class TurnsElsewhere:
         """A context of a call that works elsewhere, once it is a turn of its principal. Raises `Unavailable` if the
         pool is `closed` before, or the caller has gone.
         """
-        most = max(1, self._most - 1) if principal else _OF_ALL * self._most
+        most = self._of_principal if principal else self._of_all
         with self._ended:
             while self._working[principal] >= most:
                 if closed() or caller_has_left():

@@ -575,7 +575,7 @@ def test_few_calls_of_a_principal_work_elsewhere_at_once_and_others_go_on(princi
 
 
 def test_a_call_that_waits_for_its_turn_elsewhere_ends_with_the_threads() -> None:
-    turns, closed = TurnsElsewhere(1), threading.Event()
+    turns, closed = TurnsElsewhere(1, 1), threading.Event()
     with turns.turn("alice", closed.is_set):
         closed.set()
         with pytest.raises(Unavailable, match="while it waited"), turns.turn("alice", closed.is_set):
