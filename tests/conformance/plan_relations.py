@@ -1,4 +1,4 @@
-"""The kinds of relations in a plan, for tests that ask for a plan of each."""
+"""The kinds of relations in a plan, for tests that ask for a plan of each kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from tidegate.planner import ir
 from tidegate.planner.ir import tree
 from tidegate.planner.ir.visit import subqueries
+from tidegate.proto.values import PlanBytes
+
+
+def plan_bytes(plan: bytes | str) -> PlanBytes:
+    """A plan of the service, from protobuf or JSON."""
+    return PlanBytes(json=plan) if isinstance(plan, str) else PlanBytes(binary=plan)
 
 
 def relations(plan: ir.Plan) -> Iterator[type[ir.Relation]]:

@@ -92,19 +92,10 @@ KEPT: Final = (
     "(SELECT k, x FROM r UNION ALL SELECT g AS k, x FROM r) AS b GROUP BY k) AS t ON l.k = t.k"
 )
 """`r` is bound for the task's life, so its groups are computed once and kept."""
-FIRST: Final = {"expr": plans.column(0), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}
-OUTER: Final = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
-BOOL: Final = {"bool": {"nullability": "NULLABILITY_NULLABLE"}}
 
 
 def _union(*columns: str) -> dict[str, object]:
     return plans.union(plans.read("l", *columns), plans.read("r", *columns))
-
-
-def _top(mode: str) -> dict[str, object]:
-    count = {"literal": {"i64": "1000"}}
-    top = {"input": _union("g", "k"), "sorts": [FIRST], "count": count, "mode": f"FETCH_MODE_{mode}"}
-    return {"topN": top}
 
 
 def _sliding() -> PlanBytes:
@@ -124,8 +115,8 @@ BY_HAND: Final[Mapping[str, PlanBytes]] = {
     },
     "cross join": plans.plan(plans.crossed(_union("k"), plans.limited(plans.read("r", "g"), 2)), "k", "g"),
     "sliding windows": _sliding(),
-    "top n": plans.plan(_top("ROWS_ONLY"), *"gk"),
-    "top n with ties": plans.plan(_top("WITH_TIES"), *"gk"),
+    "top n": plans.plan(plans.top(_union("g", "k"), 1_000, "ROWS_ONLY"), *"gk"),
+    "top n with ties": plans.plan(plans.top(_union("g", "k"), 1_000, "WITH_TIES"), *"gk"),
     "expand": plans.plan(
         plans.summed(
             {
@@ -140,22 +131,7 @@ BY_HAND: Final[Mapping[str, PlanBytes]] = {
         ),
         *"gs",
     ),
-    "lateral join": plans.plan(
-        {
-            "lateralJoin": {
-                "left": plans.read("l", "k", "g"),
-                "right": {
-                    "filter": {
-                        "input": _union("k", "g"),
-                        "condition": plans.scalar("equal:any_any", plans.column(0), OUTER, type_=BOOL),
-                    }
-                },
-                "type": "JOIN_TYPE_INNER",
-                "expression": {"literal": {"boolean": True}},
-            }
-        },
-        *"abcd",
-    ),
+    "lateral join": plans.plan(plans.lateral(plans.read("l", "k", "g"), _union("k", "g")), *"abcd"),
 }
 """Relations that DataFusion's plans have none of; set operations have three inputs, the first of them a union."""
 LOOPS: Final[Mapping[str, LoopQuery]] = {

@@ -79,13 +79,22 @@ def by_hand(relation: Callable[[], object], width: int, fed: str = "l", refused:
     return Kind(plan=lambda: str(plans.plan(relation(), *names).json), fed=fed, refused=refused or {})
 
 
-def over(text: str, detail: Message, names: Sequence[str], refused: Refused | None = None, **options: Any) -> Kind:
-    """A relation of Tidegate's own over the query's rows."""
+def over(
+    text: str,
+    detail: Message,
+    names: Sequence[str],
+    refused: Refused | None = None,
+    *,
+    picked: tuple[int, Sequence[int]] | None = None,
+    **options: Any,
+) -> Kind:
+    """A relation of Tidegate's own over the query's rows. `picked` are the number of its columns and those wanted."""
 
     def planned_over_rows() -> bytes:
         plan = Plan.FromString(planned(text))
         root = plan.relations[0].root
-        root.input.CopyFrom(operated.operated(detail, root.input))
+        relation = operated.operated(detail, root.input)
+        root.input.CopyFrom(relation if picked is None else operated.picked(relation, *picked))
         root.names[:] = names
         return plan.SerializeToString()
 
@@ -94,15 +103,8 @@ def over(text: str, detail: Message, names: Sequence[str], refused: Refused | No
 
 def unnested(refused: Refused, **options: Any) -> Kind:
     """A row for each part of a text."""
-
-    def of_parts() -> bytes:
-        plan = Plan.FromString(planned("SELECT k, string_to_array(t, 'a') AS parts FROM l"))
-        root = plan.relations[0].root
-        root.input.CopyFrom(operated.picked(operated.operated(Unnest(columns=[1]), root.input), 3, [0, 2]))
-        root.names[:] = ["k", "part"]
-        return plan.SerializeToString()
-
-    return Kind(plan=of_parts, refused=refused, options=options)
+    parts = "SELECT k, string_to_array(t, 'a') AS parts FROM l"
+    return over(parts, Unnest(columns=[1]), ["k", "part"], refused, picked=(3, [0, 2]), **options)
 
 
 def looked_up(index: str, refused: Refused) -> Kind:
@@ -195,10 +197,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         FED,
     ),
     "streaming aggregate": by_hand(lambda: plans.summed(plans.declared(_read("l"), 0)), 2),
-    "top n with ties": by_hand(lambda: _top(_read("l")), len(SCHEMA)),
+    "top n with ties": by_hand(lambda: plans.top(_read("l"), 10, "WITH_TIES", "DESC"), len(SCHEMA)),
     "grouping sets": sql("SELECT g, k % 10 AS m, max(t) AS t FROM l GROUP BY GROUPING SETS ((g), (k % 10), ())"),
     "correlated": sql("SELECT k, t, (SELECT max(r.t) FROM r WHERE r.k = l.k) AS s FROM l", FED),
-    "lateral join": by_hand(lambda: _lateral(*map(_read, SOURCES)), 2 * len(SCHEMA), FED, refused("MEMORY_LIMIT")),
+    "lateral join": by_hand(lambda: plans.lateral(*map(_read, SOURCES)), 2 * len(SCHEMA), FED, refused("MEMORY_LIMIT")),
     "expand": by_hand(lambda: _expanded(_read("l")), 4),
     "unnest": unnested(LONG_ROW),
     "pack lists": over(
@@ -346,27 +348,6 @@ def _read(source: str) -> dict[str, Any]:
     text = {"string": {"nullability": "NULLABILITY_NULLABLE"}}
     relation["read"]["baseSchema"]["struct"]["types"][-1] = text
     return relation
-
-
-def _top(relation: object) -> dict[str, object]:
-    sort = {"expr": plans.column(0), "direction": "SORT_DIRECTION_DESC_NULLS_LAST"}
-    count = {"literal": {"i64": "10"}}
-    return {"topN": {"input": relation, "sorts": [sort], "count": count, "mode": "FETCH_MODE_WITH_TIES"}}
-
-
-def _lateral(left: object, right: object) -> dict[str, object]:
-    outer = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
-    is_bool = {"bool": {"nullability": "NULLABILITY_NULLABLE"}}
-    condition = plans.scalar("equal:any_any", plans.column(0), outer, type_=is_bool)
-    matching = {"filter": {"input": right, "condition": condition}}
-    return {
-        "lateralJoin": {
-            "left": left,
-            "right": matching,
-            "type": "JOIN_TYPE_INNER",
-            "expression": {"literal": {"boolean": True}},
-        }
-    }
 
 
 def _expanded(relation: object) -> dict[str, object]:

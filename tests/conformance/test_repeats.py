@@ -16,7 +16,7 @@ from tidegate.planner.prepare import prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 
 from ..searching import in_search
-from .plan_relations import relations
+from .plan_relations import plan_bytes, relations
 from .repeats import SHAPES, Repeated, busy, digests, fed, repeated
 
 ROWS: Final = 200_000
@@ -90,9 +90,5 @@ def test_every_kind_of_relation_has_a_query() -> None:
 
 
 def prepared(query: Repeated) -> ir.Plan:
-    plan = query.plan if isinstance(query.plan, PlanBytes) else _bytes(query.plan)
+    plan = query.plan if isinstance(query.plan, PlanBytes) else plan_bytes(query.plan)
     return prepare(decode_plan(plan), TaskOptions()).plan
-
-
-def _bytes(plan: bytes | str) -> PlanBytes:
-    return PlanBytes(json=plan) if isinstance(plan, str) else PlanBytes(binary=plan)

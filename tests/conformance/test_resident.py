@@ -14,10 +14,10 @@ import tidegate
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.prepare import prepare
-from tidegate.proto.values import PlanBytes, TaskOptions
+from tidegate.proto.values import TaskOptions
 
 from ..searching import in_search
-from .plan_relations import relations
+from .plan_relations import plan_bytes, relations
 from .resident import ELSE, MIB, Taken, batches, is_broken, process_bytes, resident
 from .resident_epoch import PassedOn
 from .resident_kinds import KINDS, SCHEMA, WIDTHS, Kind
@@ -160,9 +160,7 @@ def of_kind(kind: Kind) -> set[type[ir.Relation]]:
     """The relations that the plan names, and those that it is run as."""
     if kind.is_node:
         return set()
-    plan = kind.plan()
-    bytes_ = PlanBytes(json=plan) if isinstance(plan, str) else PlanBytes(binary=plan)
-    decoded = decode_plan(bytes_, {"passed on": tidegate.user_operator(PassedOn)})
+    decoded = decode_plan(plan_bytes(kind.plan()), {"passed on": tidegate.user_operator(PassedOn)})
     prepared = prepare(decoded, TaskOptions(mode=kind.options.get("mode", "per_epoch")), kind.bound)
     return {*relations(decoded.plan), *relations(prepared.plan)}
 

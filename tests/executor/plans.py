@@ -108,6 +108,22 @@ def crossed(left: object, right: object) -> dict[str, object]:
     return {"cross": {"left": left, "right": right}}
 
 
+def top(relation: object, count: int, mode: str, direction: str = "ASC") -> dict[str, object]:
+    """The first rows by the first column."""
+    sort = {"expr": column(0), "direction": f"SORT_DIRECTION_{direction}_NULLS_LAST"}
+    count_of_rows = {"literal": {"i64": str(count)}}
+    return {"topN": {"input": relation, "sorts": [sort], "count": count_of_rows, "mode": f"FETCH_MODE_{mode}"}}
+
+
+def lateral(left: object, right: object) -> dict[str, object]:
+    """Each left row with the right rows that have its first column."""
+    outer = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
+    is_equal = scalar("equal:any_any", column(0), outer, type_=_BOOL)
+    matching = {"filter": {"input": right, "condition": is_equal}}
+    always = {"literal": {"boolean": True}}
+    return {"lateralJoin": {"left": left, "right": matching, "type": "JOIN_TYPE_INNER", "expression": always}}
+
+
 def plan(relation: object, *names: str) -> PlanBytes:
     uris = [
         {"extensionUriAnchor": 1, "uri": "/functions_comparison.yaml"},
