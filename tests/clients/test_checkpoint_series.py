@@ -13,7 +13,7 @@ import tidegate
 from ..executor import plans
 
 JOIN = plans.plan(plans.joined(plans.read("t", "k", "v"), plans.read("u", "k", "w"), 2), "k", "v", "l", "w")
-KEYS, ROWS, CHANGED, EPOCHS = 500, 5_000, 50, 75
+KEYS, ROWS, CHANGED, CHECKPOINTS = 500, 5_000, 50, 24
 LOG_BYTES = 5 << 20
 """More than SQLite lets the write-ahead log grow to."""
 
@@ -54,16 +54,15 @@ def test_many_checkpoints_take_the_room_of_three(tmp_path: Path) -> None:
     whole = sum(sizes(tmp_path / "checkpoints"))
     assert whole > ROWS
     taken = set[str]()
-    for first in range(0, EPOCHS, EPOCHS // 3):  # a restart goes on with the series
+    for most in range(CHECKPOINTS // 3, CHECKPOINTS + 1, CHECKPOINTS // 3):  # a restart goes on with the series
         with tidegate.local(data=tmp_path) as client:
             task = client.task(task.id)
-            for _ in range(first, first + EPOCHS // 3):
+            while len(taken) < most:  # the task writes one while some epochs run
                 task.run_epoch({"t": feed.change(CHANGED, CHANGED)}).table()
                 task.acknowledge()
                 taken |= manifests(tmp_path)
         assert sum(sizes(tmp_path / "checkpoints")) <= 3 * whole
         assert len(sizes(tmp_path / "checkpoints")) <= 30
-    assert len(taken) > EPOCHS // 4
     assert sizes(tmp_path / "rows") == []
     assert sum(sizes(tmp_path)) <= 3 * whole + LOG_BYTES
     with tidegate.local(data=tmp_path) as client:
