@@ -3,7 +3,8 @@
 Many tasks that are fed at once, whose changes share commits: with a data folder, without one, and beside them as many
 small syncs, one after the other. A continuous join that takes a checkpoint after each second of work, and one that
 takes none. Services that start on a folder: with many idle tasks, and with the state of the join, beside reading its
-files. The bytes of a checkpoint of that state after a change of one row in a thousand, beside those of all of it.
+files. The bytes of a checkpoint of that state after a change of one row in a thousand, beside those of all of it. A
+service that comes back just before a checkpoint was due, with the defaults of a task: the work that it does again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import tidegate
-from tidegate.proto.values import TaskPhase
+from tidegate.proto.values import TaskOptions, TaskPhase
 
 from . import plans
 from .changes import Changing, join_inputs
@@ -35,6 +36,8 @@ JOURNAL, PLAIN, SYNCS = "tasks at once, durable", "tasks at once, no journal", "
 TAKES, NONE = "join, a checkpoint a second", "join, no checkpoints"
 SERVING, BACK = "idle tasks, serving", "idle tasks, all back"
 STATE, READING = "state of the join, back", "state of the join, its files read"
+WORK, AGAIN = "join, work without a checkpoint", "join, back after that"
+DEFAULTS = TaskOptions()
 
 
 def run(settings: Settings) -> Report:
@@ -47,6 +50,7 @@ def run(settings: Settings) -> Report:
             partial(many_tasks, folder, settings),
             partial(joins, folder, settings),
             partial(idle_tasks, folder, settings),
+            partial(work_again, folder, settings),
         )
         for measure in measured:
             runs = measure()
@@ -155,6 +159,24 @@ def state_of_join(folder: Path, settings: Settings) -> tuple[Runs, Spread | None
     return Runs({STATE: tuple(back), READING: tuple(reading)}), Spread.of((changed,))
 
 
+def work_again(folder: Path, settings: Settings) -> Runs:
+    """The seconds of a load and large changes, almost until a checkpoint is due, and those until all is back."""
+    data = folder / "again"
+    inputs = join_inputs(settings.durable_rows)
+    with tidegate.local(data=data) as client:
+        task = create_join(
+            client, checkpoint_seconds=DEFAULTS.checkpoint_seconds, checkpoint_epochs=DEFAULTS.checkpoint_epochs
+        )
+        changes = Changing(inputs["rows"], settings.durable_rows // 10)
+        began = time.perf_counter()
+        task.run_epoch(inputs).table()
+        task.acknowledge()
+        while (work := time.perf_counter() - began) < settings.durable_work_seconds:
+            task.run_epoch({"rows": changes.next()}).table()
+            task.acknowledge()
+    return Runs({WORK: (work,), AGAIN: (start(data, [task.id])[1],)})
+
+
 def checkpoint_at(data: Path, epoch: int) -> dict[Path, int]:
     """The sizes of all files of checkpoints, once there is one at this epoch. Empty if it does not come."""
     deadline = time.monotonic() + CHECKPOINT_SECONDS
@@ -187,13 +209,14 @@ def _clocked(call: Callable[[], object]) -> float:
 
 
 def report(runs: Runs, changed: Spread | None, settings: Settings) -> Report:
-    beside = {JOURNAL: PLAIN, TAKES: NONE, STATE: READING}
+    beside = {JOURNAL: PLAIN, TAKES: NONE, STATE: READING, AGAIN: WORK}
     targets = [
         Target("epochs a second of tasks at once, over a sync for each", runs.ratio(SYNCS, JOURNAL), 20, "at least"),
         Target("a join with a checkpoint a second over one with none", runs.ratio(TAKES, NONE), 1.1),
         Target("idle tasks: seconds until a service answers", _spread(runs, SERVING), 2),
         Target("idle tasks: seconds until all are back", _spread(runs, BACK), 20),
         Target("state that is back over reading its files", runs.ratio(STATE, READING), 2),
+        Target("seconds until a join is back whose checkpoint was almost due", _spread(runs, AGAIN), 60),
         Target(f"bytes of a checkpoint, one row in {CHANGED_IN:,} changed, over the whole state's", changed, 0.02),
     ]
     table = []

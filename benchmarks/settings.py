@@ -28,6 +28,7 @@ class Settings:
     durable_rows: int = 1_000_000
     durable_changes: int = 200
     durable_state_rows: int = 10_000_000
+    durable_work_seconds: float = 28.0
     throughput_bytes: int = 1_000_000_000
     checked_bytes: int = 8_000_000
     checked_scripts: tuple[str, ...] = ("ASCII", "Latin", "Cyrillic", "Chinese", "emoji", "mixed")

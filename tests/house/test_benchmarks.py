@@ -204,6 +204,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         durable_rows=2_000,
         durable_changes=10,
         durable_state_rows=2_000,
+        durable_work_seconds=0.1,
         throughput_bytes=1_000_000,
         checked_bytes=20_000,
         checked_scripts=("ASCII",),
