@@ -33,6 +33,11 @@ def is_column(expression: object) -> TypeGuard[ir.Field]:
     return isinstance(expression, ir.Field) and not expression.steps and not expression.outer
 
 
+def is_open(expression: ir.Expression) -> bool:
+    """Tests whether the expression reads an enclosing row, without the insides of subqueries."""
+    return any(isinstance(part, ir.Field) and part.outer for part in parts(expression))
+
+
 def subqueries_of(relation: ir.Relation) -> tuple[ir.Subquery, ...]:
     """The subqueries in the relation's own expressions, without those inside other subqueries' relations."""
     try:

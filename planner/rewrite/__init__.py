@@ -10,6 +10,7 @@ from typing import Final
 from .. import ir
 from .common_subtrees import share_common_subtrees
 from .expand_windows import expand_windows
+from .join_laterals import join_laterals
 from .prune_columns import prune_columns
 from .reduce_aggregates import reduce_aggregates
 from .repeated_filters import drop_repeated_filters
@@ -19,6 +20,7 @@ from .time_windows import end_windows_at_barriers
 REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
     end_windows_at_barriers,
     expand_windows,
+    join_laterals,
     drop_repeated_filters,
     share_common_subtrees,
     reduce_aggregates,

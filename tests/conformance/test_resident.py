@@ -26,7 +26,7 @@ LIMIT = 64 * MIB
 RUNS = (
     *(("100 KB", kind) for kind in ("read", "arrow in one batch", "csv", "json", "as-of join", "join")),
     *(("100 KB", kind) for kind in ("sort", "sort by the text", "greatest by each key", "loop that joins texts")),
-    *(("1 KB", kind) for kind in ("union", "node that makes texts", "few texts that grow")),
+    *(("1 KB", kind) for kind in ("union", "node that makes texts", "few texts that grow", "lateral join")),
     *(("10 MB", kind) for kind in ("lengths in order", "texts that grow in a join")),
     *(("100 KB", kind) for kind in ("window over the text", "distinct", "except", "continuous groups")),
     *(("1 KB", kind) for kind in ("groups of texts", "continuous count", "continuous join")),

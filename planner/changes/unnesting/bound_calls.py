@@ -26,11 +26,6 @@ def certainly(term: ir.Expression) -> ir.Expression:
     return call("is_true", term) if term.type.nullable else term
 
 
-def is_open(expression: ir.Expression) -> bool:
-    """Tests whether the expression reads an enclosing row, without the insides of subqueries."""
-    return any(isinstance(part, ir.Field) and part.outer for part in parts(expression))
-
-
 def is_inner(expression: ir.Expression) -> bool:
     """Tests whether the expression reads its own row."""
     return any(isinstance(part, ir.Field) and not part.outer for part in parts(expression))

@@ -20,8 +20,8 @@ from ...ir import types as t
 from ...ir.boolean import conjuncts
 from ...ir.building import columns, filtered, int64, project
 from ...ir.relations import MOST_ROWS
-from ...ir.visit import is_column, parts, subqueries_of
-from .bound_calls import is_inner, is_open, placed
+from ...ir.visit import is_column, is_open, parts, subqueries_of
+from .bound_calls import is_inner, placed
 
 _EQUALITIES: Final = ("equal", "is_not_distinct_from")
 _ZERO: Final = ("count", "approx_count_distinct", "sum0", "regr_count")

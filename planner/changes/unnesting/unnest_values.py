@@ -11,8 +11,8 @@ from ...functions.added_calls import call, conjunction, measure
 from ...ir import types as t
 from ...ir.boolean import conjuncts
 from ...ir.building import columns, filtered, int64, project
-from ...ir.visit import parts, subqueries
-from .bound_calls import certainly, is_open, null, replaced, true
+from ...ir.visit import is_open, parts, subqueries
+from .bound_calls import certainly, null, replaced, true
 from .pulling import CannotPull, Pulled
 from .unnest_rows import Rows, narrow
 
