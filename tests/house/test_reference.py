@@ -202,7 +202,7 @@ def test_the_limits_of_requests_and_connections_are_those_of_the_code() -> None:
         "(T) bytes of a principal's requests": f"{LARGEST_AT_ONCE} times",
         "(T) bytes of a principal's answers": f"{LARGEST_AT_ONCE} times",
         "(T) calls of a principal that wait for slow": f"{MOST_OF_PRINCIPAL}",
-        "the same calls of all": f"{MOST}",
+        "calls of all callers together that wait": f"{MOST}",
         "(A) uploads of a principal under way": f"{AT_ONCE}",
         "time in which no data of an upload comes": f"{CHUNK_SECONDS:g} s",
         "one folder or pattern": listing,
