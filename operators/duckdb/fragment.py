@@ -200,7 +200,7 @@ class Fragment(Operator):
         self._watch.begin()
         try:
             self._begin(inputs)
-            counted = files.open()
+            counted = files.open(self._instance.read_log)
             if has_files:
                 self._statement.count(counted)
             with closing(self._rows()) as rows, closing(self._finished(rows)) as finished:
@@ -209,7 +209,7 @@ class Fragment(Operator):
                     given_out += batch.num_rows
                     yield batch
             if has_files:
-                files.check(files.reads(self._statement.profile, given_out), self._stop_if_interrupted)
+                files.check(self._stop_if_interrupted)
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
         finally:

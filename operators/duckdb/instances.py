@@ -13,11 +13,12 @@ import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
 from ...proto.errors import InternalError, InvalidRequest
+from ..sources.read_log import LOG_SETTINGS, ReadLog
 from .choose_engine import default_engine
 from .duckdb_calls import Connection, Engine, opened
 
@@ -46,6 +47,7 @@ LONG_STATEMENT: Final = 1 << 16
 #: and how groups find their distinct values.
 _ADJUSTABLE = [
     "enable_profiling",
+    "enable_logging",
     "enable_progress_bar",
     "enable_progress_bar_print",
     "enable_caching_operators",
@@ -79,6 +81,7 @@ class Instance:
         try:
             self._reads_late, self._left_out = True, _PLACEMENT
             self._database = _open(settings, self._temp)
+            self.read_log = ReadLog(self._logged)
             self.engine = engine or default_engine(self._database)
         except BaseException:
             shutil.rmtree(self._temp, ignore_errors=True)
@@ -138,6 +141,11 @@ class Instance:
         with self._lock:
             self._database.execute(f"SET GLOBAL {_DISABLED} = '{disabled}'")
         self._left_out = disabled
+
+    def _logged(self, sql: str) -> list[Any]:
+        with self._lock:
+            rows: list[Any] = self._database.execute(sql).fetchall()
+            return rows
 
     def hash_table_bytes(self) -> int:
         """The bytes that hash tables (of joins and of aggregates) hold in memory now."""
@@ -211,6 +219,7 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
         "merge_join_threshold": "0",
         _DISABLED: f"'{_PLACEMENT}'",
         "preserve_insertion_order": "true",
+        **LOG_SETTINGS,
     }
     if settings.spill_limit is not None:  # among the options of `connect` it shows, and does nothing
         chosen["max_temp_directory_size"] = f"'{settings.spill_limit:d}B'"

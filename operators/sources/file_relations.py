@@ -174,23 +174,28 @@ def sql_type(type_: pa.DataType) -> str | None:
 
 def contiguous(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
     """The pieces, with neighbours that continue each other in the same file joined into one."""
-    held: FilePiece | None = None
+    run: list[FilePiece] = []
     for piece in pieces:
-        if held is not None and _continues(held, piece):
-            assert held.rows is not None
-            assert piece.rows is not None
-            held = replace(
-                held,
-                rows=(held.rows[0], piece.rows[1]),
-                row_count=(held.row_count or 0) + (piece.row_count or 0),
-                byte_count=(held.byte_count or 0) + (piece.byte_count or 0),
-            )
-            continue
-        if held is not None:
-            yield held
-        held = piece
-    if held is not None:
-        yield held
+        if run and not _continues(run[-1], piece):
+            yield _joined(run)
+            run = []
+        run.append(piece)
+    if run:
+        yield _joined(run)
+
+
+def _joined(run: Sequence[FilePiece]) -> FilePiece:
+    first, last = run[0], run[-1]
+    if first is last:
+        return first
+    assert first.rows is not None
+    assert last.rows is not None
+    return replace(
+        first,
+        rows=(first.rows[0], last.rows[1]),
+        row_count=sum(piece.row_count or 0 for piece in run),
+        byte_count=sum(piece.byte_count or 0 for piece in run),
+    )
 
 
 def _continues(left: FilePiece, right: FilePiece) -> bool:

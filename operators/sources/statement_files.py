@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 
+import duckdb
 import pyarrow as pa
 
 from ...proto.errors import InternalError, SplitError
 from ..core.piece import FilePiece, Piece
 from . import file_reads
+from .byte_ranges import ByteRanges
 from .file_reads import FileReads
 from .file_relations import FileSource
 from .file_versions import HeldFiles
-from .page_checks import check_read, is_nearly_all
+from .page_checks import check_read
+from .read_log import ReadLog
 from .scan import Scan
 
 
@@ -26,6 +30,7 @@ class StatementFiles:
         self._plan_path = plan_path
         self._held = HeldFiles(())
         self._counted = False
+        self._log: ReadLog | None = None
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
         """Set the pieces of a source."""
@@ -55,18 +60,24 @@ class StatementFiles:
         """The text with the files' own names."""
         return self._held.named(text)
 
-    def open(self) -> bool:
-        """Hold the files of all pieces; True if what is read of them is worth counting."""
+    def open(self, log: ReadLog) -> bool:
+        """Hold the files of all pieces; True if what is read of them is worth counting. Then `log` tells which pages
+        are read, where pages have checksums.
+        """
         pieces = self.all_pieces
         self._counted = file_reads.worth_counting(pieces)
         self._held = HeldFiles(pieces)
+        if self._counted and any(piece.checksums for piece in pieces):
+            log.begin()
+            self._log = log
         return self._counted
 
-    def check(self, reads: FileReads, look: Callable[[], None]) -> None:
+    def check(self, look: Callable[[], None]) -> None:
         """Raise if a page that was read differs from its checksum, or if a file has changed."""
-        if is_nearly_all(reads, self.all_pieces):
+        reads = self._end_log()
+        if reads is not None or not self._counted:
             for file in self.sources:
-                check_read(self.pieces[file.relation], file.columns, self._held, look)
+                check_read(self.pieces[file.relation], file.columns, self._held, look, reads)
         self._held.check()
 
     def reads(self, profile: str | None, given_out: int) -> FileReads:
@@ -80,7 +91,14 @@ class StatementFiles:
         return file_reads.stopped(pieces, given_out, columns) if self._counted else file_reads.whole(pieces)
 
     def close(self) -> None:
+        with suppress(duckdb.Error):  # where DuckDB has failed, its log fails, too
+            self._end_log()
         self._held.close()
+
+    def _end_log(self) -> dict[str, ByteRanges] | None:
+        """The bytes that were read of each held file; None where they were not logged."""
+        log, self._log = self._log, None
+        return None if log is None else log.end(self._held.paths.values())
 
     def size(self, row_bytes: Callable[[Iterable[pa.DataType]], int]) -> int:
         """About the bytes of all files' rows in memory, rather too many, where a row of these types has `row_bytes`."""

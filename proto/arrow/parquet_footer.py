@@ -89,6 +89,11 @@ class Chunk:
     bounds: _Bounds | None
     old_bounds: _Bounds | None
 
+    @property
+    def end(self) -> int:
+        """The byte behind its last one."""
+        return self.start + self.compressed
+
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ....proto.arrow.parquet_footer import Chunk, Footer, RandomFile, read_footer
 from ....proto.arrow.thrift import Damaged
+from ..byte_ranges import ByteRanges
 from .parquet_headers import CHECKSUM, page_header, pages
 
 _BLOCK_BYTES: Final = 1 << 20
@@ -34,15 +35,35 @@ def has_checksums(file: RandomFile, footer: Footer) -> bool:
     return False
 
 
-def check_pages(path: str, names: Sequence[str], rows: tuple[int, int] | None, look: Callable[[], None]) -> None:
+def check_pages(
+    path: str,
+    names: Sequence[str],
+    rows: tuple[int, int] | None,
+    look: Callable[[], None],
+    read: ByteRanges | None = None,
+    known: Callable[[Chunk], bool] = lambda _: False,
+) -> list[Chunk] | None:
     """Raise `Damaged` for a page with a wrong checksum, among the pages of these columns in the row groups with these
-    rows. `look` is called before each chunk.
+    rows; with `read`, only among the pages that are in these bytes, in chunks that are not `known` to be sound.
+    Return the chunks that were verified as a whole, or None where all are sound. `look` is called before each chunk.
     """
+    sound: list[Chunk] = []
+    are_all = True
     with pa.OSFile(path) as file:
         footer = read_footer(file)
         for chunk, name in _chunks(footer, frozenset(names), rows):
-            look()
-            _check(file, chunk, name)
+            if read is None:
+                look()
+                _check(file, chunk, name)
+            elif not known(chunk):
+                is_whole = read.cover(chunk.start, chunk.end)
+                are_all &= is_whole
+                if read.touch(chunk.start, chunk.end):
+                    look()
+                    _check(file, chunk, name, None if is_whole else read)
+                if is_whole:
+                    sound.append(chunk)
+    return None if are_all else sound
 
 
 def _chunks(footer: Footer, names: frozenset[str], rows: tuple[int, int] | None) -> Iterator[tuple[Chunk, str]]:
@@ -54,9 +75,11 @@ def _chunks(footer: Footer, names: frozenset[str], rows: tuple[int, int] | None)
                     yield chunk, ".".join(leaf.path)
 
 
-def _check(file: RandomFile, chunk: Chunk, name: str) -> None:
+def _check(file: RandomFile, chunk: Chunk, name: str, read: ByteRanges | None = None) -> None:
     for page in pages(file, chunk, name):
-        if page.checksum is not None and _checksum(file, page.at, page.stored) != page.checksum & _UNSIGNED:
+        if page.checksum is None or (read is not None and not read.cover(page.at, page.at + page.stored)):
+            continue
+        if _checksum(file, page.at, page.stored) != page.checksum & _UNSIGNED:
             raise Damaged(f"the page of column {name!r} at byte {page.header:,} does not match its checksum")
 
 
