@@ -98,7 +98,7 @@ def delete_task(number: int) -> tuple[Statement, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRows:
-    """The rows of one task. `base` and `cursor` are None if the task has none yet."""
+    """The rows of one task. `base` is None if it is lost, `cursor` if the task has none yet."""
 
     number: int
     identity: str
@@ -249,10 +249,14 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def check_owners(connection: sqlite3.Connection) -> None:
-    """Raise `Refused` if a row belongs to a task that is not there: it was that of another one, whose row is lost."""
+    """Raise `Refused` if a row belongs to a task that is not there: it was that of another one, whose row is lost.
+
+    The index of `tasks` may have rows that a damaged table has lost, so both are read.
+    """
     row = connection.execute(
-        "SELECT task FROM (SELECT task FROM records UNION SELECT task FROM bases UNION SELECT task FROM cursors) "
-        "EXCEPT SELECT number FROM tasks LIMIT 1"
+        "SELECT task FROM (SELECT task FROM records UNION SELECT task FROM bases UNION SELECT task FROM cursors "
+        "UNION SELECT number FROM tasks INDEXED BY sqlite_autoindex_tasks_1) "
+        "EXCEPT SELECT number FROM tasks NOT INDEXED LIMIT 1"
     ).fetchone()
     if row is not None:
         raise Refused(

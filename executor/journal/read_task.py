@@ -61,7 +61,9 @@ def _read(rows: TaskRows, kept: KeptByDigest) -> ReadTask:
     creation = creation_value(checked("task", number, 0, rows.body, pb.Creation))
     if creation.info.id != rows.identity:
         raise damaged(f"the task that was made as {creation.info.id!r} is called {rows.identity!r}")
-    base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
+    if rows.base is None:
+        raise damaged(f"the start of the records of task {rows.identity!r} is missing")
+    base = base_value(checked("base", number, 0, rows.base, pb.Base))
     cursor = Cursor(base.start.epoch + 1)
     if rows.cursor is not None:
         cursor = messages.cursor_value(checked("cursor", number, 0, rows.cursor, wire.Cursor))
