@@ -141,11 +141,13 @@ class DurableTasks:
         self._database = database
         self._numbers = itertools.count(max((rows.number for rows in tasks), default=secrets.randbits(_FIRST_BITS)) + 1)
         self._stored = tuple(self._read(rows, uses) for rows in tasks)
+        for task in self._stored:
+            self.checkpoints.keep(task.identity, task.checkpoints)
         if self.rows.lost():
-            _log.warning("the data folder lacks kept rows that its journal names: nothing in it is removed")
+            _log.warning("the data folder lacks kept rows that its journal names: no rows in it are removed")
             return
         self.rows.collect()
-        self.checkpoints.collect({task.identity: task.sealed for task in self._stored})
+        self.checkpoints.collect({task.identity for task in self._stored})
 
     def read_again(self, journal: DurableTask) -> StoredTask:
         """The task as the journal has it now. It goes on with the journal of the answer, not with this one."""
@@ -157,16 +159,17 @@ class DurableTasks:
         read = read_task(rows, self.rows)
         uses.update(read.digests)
         taken = self.checkpoints.epochs(rows.identity) if has_state(read.creation.options) else ()
+        start = read.base.start
         return StoredTask(
             identity=rows.identity,
             creation=read.creation,
-            start=read.base.start,
+            start=start,
             cut=read.base.position > 0,
             acknowledged=read.acknowledged,
             records=read.records,
             left_out=read.left_out,
             sealed=read.sealed,
-            checkpoints=[epoch for epoch in taken if epoch <= read.sealed],
+            checkpoints=[epoch for epoch in taken if start.epoch <= epoch <= read.sealed],
             journal=self._task(
                 rows.number, rows.identity, read.creation, len(rows.body), read.base, read.acknowledged, read.records
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -60,18 +60,21 @@ class OwnCheckpoints:
         """The checkpoints of a task of this origin, which has `kept` ones already."""
         return RegularCheckpoints(Checkpoints(task, self.folder(task), origin), self, options, kept)
 
-    def collect(self, sealed: Mapping[str, int]) -> None:
-        """Remove the folders of other tasks than these, and checkpoints of epochs that these have not sealed: they
-        belong to a newer journal, and would be taken for those that the tasks get there.
-        """
+    def collect(self, tasks: Collection[str]) -> None:
+        """Remove the folders of other tasks than these."""
         for task in self._disk.folders(self._path):
-            if task not in sealed:
+            if task not in tasks:
                 self._remove(task)
-                continue
-            for epoch in self.epochs(task):
-                if epoch > sealed[task]:
-                    _log.warning("task %s has a checkpoint at epoch %d, which is not sealed: removed", task, epoch)
-                    self.drop(task, epoch)
+
+    def keep(self, task: str, epochs: Collection[int]) -> None:
+        """Remove the task's checkpoints of all other epochs. The journal does not have their epochs, because it is
+        older than they are, or does not have the records behind them any more. A later restart would take them for
+        those of its own epochs.
+        """
+        for epoch in self.epochs(task):
+            if epoch not in epochs:
+                _log.warning("the checkpoint of task %s at epoch %d does not fit to the journal: removed", task, epoch)
+                self.drop(task, epoch)
 
     def remove(self, task: str) -> None:
         """Remove the checkpoints of a task that is deleted. Never blocks."""

@@ -259,7 +259,9 @@ def test_a_manifest_under_the_name_of_another_one_is_damaged(service: Restarts) 
     assert computed(service) == 4  # 5 to 8
 
 
-def test_checkpoints_of_a_newer_journal_are_not_those_of_an_older_one(service: Restarts) -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["rows are there", "rows of another task are lost"])
+def test_checkpoints_of_a_newer_journal_are_not_those_of_an_older_one(service: Restarts, lost: bool) -> None:
+    service.create().add(*range(20_000))
     task = create(service)
     run(service, task, 1, 2)
     service.kill()
@@ -270,6 +272,8 @@ def test_checkpoints_of_a_newer_journal_are_not_those_of_an_older_one(service: R
     service.kill()
     shutil.rmtree(older / "checkpoints")
     shutil.copytree(service.data / "checkpoints", older / "checkpoints")
+    if lost:
+        shutil.rmtree(older / "rows")
     service.data = older
     service.start()
     task = service.attach(task)
@@ -284,6 +288,22 @@ def test_checkpoints_of_a_newer_journal_are_not_those_of_an_older_one(service: R
     task.add(8)
     task.seal()
     assert task.epoch(8) == [counting(8, 2 + 5 * 2)]
+
+
+def test_a_checkpoint_without_the_records_behind_it_is_not_one_to_go_on_from(service: Restarts) -> None:
+    """A service may be killed before it has removed a checkpoint, but not before its records."""
+    task = create(service, checkpoint_epochs=1)
+    run(service, task, 1, 2)
+    before = service.folder / "before"
+    shutil.copytree(service.data / "checkpoints" / task.id, before)
+    run(service, task, *range(3, 7))
+    service.kill()
+    damaged(service, task, "part", newest=False)
+    shutil.copytree(before, service.data / "checkpoints" / task.id, dirs_exist_ok=True)
+    service.start()
+    with pytest.raises(TaskFailed) as raised:
+        service.attach(task).epoch(7)
+    assert raised.value.reason == "CHECKPOINT_DAMAGED"
 
 
 def test_a_task_without_a_whole_checkpoint_fails_alone_and_says_why(service: Restarts) -> None:
