@@ -21,6 +21,7 @@ from .argument_types import compared, convert, describe, expressions
 from .constructors import CONSTRUCTORS
 from .function_options import choose
 from .overloads import choose_overload
+from .producer_meanings import means_otherwise
 from .result_types import reconcile
 from .templates import entry
 
@@ -55,13 +56,14 @@ def bind(
     plan_path: str = "",
 ) -> Bound:
     """Binds one use of a function. `declared` is the URN or URI that the plan gives for the function, in any spelling;
-    `dialect` is the producer whose meaning a name without one has.
+    `dialect` is the producer whose meaning a name without one has, and a few names with one.
 
     Raises `PlanError` with one problem, which names the function, its arguments' types and the alternatives.
     """
     base, compound = names.split(name)
     file = names.extension_file(declared)
-    best = choose_overload(kind, base, compound, file, arguments, output, "" if declared else dialect)
+    meant_by = dialect if means_otherwise(dialect, base, declared) else ""
+    best = choose_overload(kind, base, compound, file, arguments, output, meant_by)
     if best is None:
         raise PlanError(_unbound(kind, base, name, declared, arguments, plan_path))
     implementation = best.implementation

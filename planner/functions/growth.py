@@ -219,7 +219,8 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("string", "substring"): _part,
     ("string", "left"): _part,
     ("string", "right"): _part,
-    **dict.fromkeys([("text", name) for name in ("left_long", "right_long", "substring_long")], _part),
+    **dict.fromkeys([("text", name) for name in ("left_long", "right_long")], _part),
+    **dict.fromkeys([("text", f"substring_{name}") for name in ("long", "from_zero")], _part),
     **dict.fromkeys([("string", name) for name in ("lower", "upper", "capitalize")], Sum(1.5, 4.0)),
     **dict.fromkeys([("string", name) for name in ("swapcase", "initcap", "title")], Sum(3.0 * ITEM)),
     **dict.fromkeys(

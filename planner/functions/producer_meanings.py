@@ -1,6 +1,7 @@
 """Functions that a producer writes as Substrait does, and means otherwise: one table for each producer.
 
 A meaning holds for names without an extension alone: a plan that names an extension means the extension's function.
+`_OF_EXTENSIONS` has the exceptions.
 """
 
 from __future__ import annotations
@@ -127,7 +128,29 @@ _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = 
     ir.FunctionKind.WINDOW: _AGGREGATE,
 }
 
-_MEANINGS: Final = {"datafusion": _DATAFUSION}
+_DUCKDB_AGGREGATE: Final[Mapping[str, tuple[Alias, ...]]] = {"corr": (Alias(name="corr_or_null"),)}
+_DUCKDB: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = {
+    ir.FunctionKind.SCALAR: {
+        "concat": (Alias(name="concat", options={"null_handling": ("IGNORE_NULLS",)}),),
+        "greatest": (Alias(name="greatest_skip_null"),),
+        "least": (Alias(name="least_skip_null"),),
+        "subtract": (Alias(name="negate", arrange=_alone),),
+        "^": (Alias(name="power"),),
+        "**": (Alias(name="power"),),
+        "~": (Alias(name="bitwise_not"),),
+    },
+    ir.FunctionKind.AGGREGATE: _DUCKDB_AGGREGATE,
+    ir.FunctionKind.WINDOW: _DUCKDB_AGGREGATE,
+}
+_IBIS: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = {
+    ir.FunctionKind.SCALAR: {"substring": (Alias(name="substring_from_zero"),)},
+    ir.FunctionKind.AGGREGATE: {},
+    ir.FunctionKind.WINDOW: {},
+}
+
+_MEANINGS: Final = {"datafusion": _DATAFUSION, "duckdb": _DUCKDB, "ibis-substrait": _IBIS}
+_OF_EXTENSIONS: Final = {"duckdb": frozenset({"corr"}), "ibis-substrait": frozenset({"substring"})}
+"""Functions that a producer takes from an extension, and means in its own way all the same."""
 
 
 _ORDERING: Final = frozenset({"lt", "lte", "gt", "gte", "greatest", "least"})
@@ -139,6 +162,11 @@ def orders_nulls_inside(dialect: str, name: str | None = None) -> bool:
     such a null for the greatest value: in this function, or in a sort that has nulls before other values.
     """
     return dialect == "datafusion" and (name is None or name in _ORDERING)
+
+
+def means_otherwise(dialect: str, name: str, declared: str | None) -> bool:
+    """Tests whether the producer's own meaning counts for a function, which may have the extension `declared`."""
+    return not declared or name in _OF_EXTENSIONS.get(dialect, ())
 
 
 def meanings(dialect: str, kind: ir.FunctionKind, name: str) -> tuple[Alias, ...]:

@@ -60,7 +60,8 @@ and substrait-python (22), and all 99 queries of TPC-DS by DataFusion. All run.
 A plan that takes a function from an extension means that extension's function. Some producers write a name without an
 extension, and mean their own function of that name. So Tidegate looks at the field `producer` of the plan's `version`.
 It knows names that begin with `datafusion`, `duckdb`, `ibis-substrait`, `isthmus` or `substrait-java`, in upper or lower
-case, and runs the producer's function. A plan without such a name is read as Substrait says.
+case, and runs the producer's function. A plan without such a name is read as Substrait says. The rows with "with an
+extension, too" are the exceptions: there the producer names Substrait's extension, and means its own function.
 
 | Producer | Written | Meant |
 |---|---|---|
@@ -87,6 +88,10 @@ case, and runs the producer's function. A plan without such a name is read as Su
 | DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
 | DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
 | DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC. An integer is a time in nanoseconds, or in the type's own unit |
+| DuckDB's extension | `concat`, `greatest`, `least` | nulls are left out |
+| DuckDB's extension | `subtract` of one value | the value with the other sign |
+| DuckDB's extension | `corr`, with an extension, too | null where it is not defined |
+| ibis-substrait | `substring`, with an extension, too | positions count from 0; one below 0 counts back from the text's end |
 | Isthmus, substrait-java | an expansion (`ExpandRel`) | its fields alone, without the number of the duplicate |
 | plans that name no producer, such as those of substrait-python | an expansion with fewer fields than its input has columns | the fields and the number of the duplicate. If only that fits the columns above: the input's other columns before the number, too. Either way the plan gets a warning |
 | DataFusion | `GROUPING SETS`, `CUBE`, `ROLLUP` | the result has one more column, between keys and measures: an integer with one bit for each key. A plan writes `GROUPING SETS ((x))` as `GROUP BY x`: the columns of the projection above tell them apart |
@@ -147,6 +152,7 @@ Some producers do not write what Substrait asks for. Tidegate reads their plans 
 | DuckDB's extension | `constant_or_null`, a function of DuckDB's optimizer | its first argument, or null if another one is null |
 | ibis-substrait | the branches of a condition are integers of several widths | integers of the widest |
 | ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](#what-plans-lose). If only the outer query's row has such a column: as a reference to that row, with a warning |
+| ibis-substrait | an offset without a limit is written with a limit of 0 rows | all rows behind the offset, with a warning. `limit(0, offset=n)` is the same plan |
 | DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](#what-plans-lose)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
 | DataFusion | the sum of a very large limit and an offset is a negative number of rows | all rows |
@@ -167,13 +173,29 @@ says:
 | `ibis/q11` | the fraction 0.0001 is cast to decimal(38, 2), where it is 0.00 |
 | `ibis/q20` | the sum is not of the outer part and supplier: l_partkey is compared with l_orderkey, l_suppkey with l_partkey |
 | `ibis/q21` | EXISTS asks for any order, and compares l_suppkey with l_quantity |
-| `ibis/q22` | EXISTS compares o_custkey with o_orderkey, not with the outer customer's key. The country code is a substring of two characters from position 0, as in ibis. Substrait counts from 1, so the plan gets only the first character |
+| `ibis/q22` | EXISTS compares o_custkey with o_orderkey, not with the outer customer's key |
 
 Sometimes Tidegate has to guess what a plan means. One case needs care, in plans that DuckDB's extension wrote alone: it
 writes both `<>` and NOT LIKE as `not_equal`. If the text that is compared has a `%` at its start or its end, and
 another one between other characters, Tidegate runs NOT LIKE, and warns with the plan path. `%special%requests%` and
 `%a%b` are such texts; `%abc%` and `a%b` are not. If you mean such a text literally, Tidegate misreads it. It reads
 every other `not_equal` as written.
+
+Other plans of these two producers lose a part of their query, too. Nothing in the plan tells, so there is no warning:
+
+| Producer | Query | The plan says |
+|---|---|---|
+| ibis-substrait | `order_by` of a column with nulls, which ibis sorts last | nulls first |
+| ibis-substrait | a subquery's reference to the outer query's row, where its own row has such a column | a reference to its own row |
+| DuckDB's extension | `FILTER` of an aggregate | the aggregate without it |
+| DuckDB's extension | `GROUPING SETS`, `CUBE`, `ROLLUP` | one grouping by all keys |
+| DuckDB's extension | `EXCEPT ALL` of rows with copies | a difference without copies |
+| DuckDB's extension | `TRY_CAST` | `CAST` |
+| DuckDB's extension | a constant timestamp | its text |
+| DuckDB's extension | an interval of more than 35 minutes, or of months and days together | another interval |
+
+Three functions of DuckDB's extension are Substrait's, and have another answer for a few values: `reverse` takes a letter
+and its combining mark apart, `sign` of NaN is NaN, and `round` to tens keeps infinities and NaN.
 
 DataFusion loses the meaning of some SQL operations before it writes a plan. Tidegate runs these plans as written, too:
 

@@ -25,7 +25,6 @@ pytestmark = needed
 
 IBIS_LACKS: Final = {
     "coalesce": "refused: NO_MATCHING_FUNCTION",  # the call has no arguments
-    "substring": "wrong: ",  # counted from 0, where Substrait counts from 1
     "inner join": "refused: WRONG_WIDTH",  # the projection above a join is not there
     "left join": "refused: WRONG_WIDTH",
 }

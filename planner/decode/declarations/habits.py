@@ -83,6 +83,9 @@ class Habits:
     zero_count_absent: bool = False
     """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
 
+    offset_alone_counts_zero: bool = False
+    """An offset without a limit is written with a limit of 0 rows."""
+
     rows_are_single_expressions: bool = False
     """In one release `VirtualTable.expressions` held expressions at the field number that now holds rows of
     expressions.
@@ -97,6 +100,7 @@ _PRODUCERS: Final = {
         union_is_union_all=True,
         floats_of_integers=("avg",),
         has_constant_or_null=True,
+        dialect="duckdb",
     ),
     "datafusion": Habits(
         unsigned_variation=1,
@@ -108,7 +112,13 @@ _PRODUCERS: Final = {
     ),
     "isthmus": Habits(set_index_unsure=True, expansion=Expansion.ALONE),
     "substrait-java": Habits(set_index_unsure=True, expansion=Expansion.ALONE),
-    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True, floats_of_integers=("avg", "divide")),
+    "ibis-substrait": Habits(
+        outer_references_lost=True,
+        output_types_wrong=True,
+        floats_of_integers=("avg", "divide"),
+        offset_alone_counts_zero=True,
+        dialect="ibis-substrait",
+    ),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)
 _ROWS_WERE_EXPRESSIONS: Final = (0, 58)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ... import ir
 from ...ir.building import int64
 from ...ir.relations import MOST_ROWS
@@ -12,6 +14,11 @@ from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
+
+_OFFSET_ALONE: Final = (
+    "an offset with a limit of 0 rows: its producer also writes an offset without a limit so; all rows behind the "
+    "offset are given"
+)
 
 
 def convert_fetch(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
@@ -26,6 +33,8 @@ def convert_fetch(decoder: Decoder, message: Message, plan_path: PlanPath, outer
     count: ir.Expression | None = None
     if message.count_expr:
         count = yield from rows_wanted(decoder, message.count_expr, plan_path / "count_expr", scope)
+    elif message.offset and not message.count and decoder.habits.offset_alone_counts_zero:
+        decoder.problems.warn(plan_path, _OFFSET_ALONE)
     elif message.HasField("count") or decoder.habits.zero_count_absent:
         # before 0.63 -1 stood for all rows
         count = _wanted(_number(decoder, message.count, plan_path / "count")) if message.count != -1 else None

@@ -201,6 +201,14 @@ def _window(use: Use) -> str:
     return let_all(use.arguments, lambda v: seen(*v))
 
 
+def _from_zero(use: Use) -> str:
+    def seen(x: str, start: str, *count: str) -> str:
+        first = f"CASE WHEN {start} < 0 THEN {start} ELSE CAST({start} AS BIGINT) + 1 END"
+        return f"substring({', '.join((x, first, *count))})"
+
+    return let_all(use.arguments, lambda v: seen(*v))
+
+
 def _split_part(use: Use) -> str:
     """The part between separators at a position. A text has one part where the separator is empty."""
     if use.constant(1) and use.constant(2):
@@ -276,6 +284,7 @@ TABLE: Final[Table] = {
     ("text", "left_long"): Entry(_end("left")),
     ("text", "right_long"): Entry(_end("right")),
     ("text", "substring_long"): Entry(_window),
+    ("text", "substring_from_zero"): Entry(_from_zero),
     **{("text", name): Entry(_hash(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
     ("text", "split_part"): Entry(_split_part),
     ("text", "substr_index"): Entry(_before_separators),
