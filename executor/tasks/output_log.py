@@ -58,16 +58,22 @@ class OutputLog:
         self.rows = 0
         self.size = 0
         self._recovered = self._unrepeatable = 0
+        self._changed: frozenset[int] = frozenset()
         self._handed_out: dict[int, int] = {}
 
-    def recover(self, acknowledged: Cursor, through: int, unrepeatable: int) -> None:
+    def recover(self, acknowledged: Cursor, through: int, unrepeatable: int, changed: Iterable[int] = ()) -> None:
         """Go on after a restart. Readers may have rows of the epochs up to `through`, which are computed again.
 
-        The epochs up to `unrepeatable` may have other rows now: a reader can go on only from the first row of one.
+        The epochs up to `unrepeatable`, and those that have `changed`, may have other rows now: a reader can go on only
+        from the first row of one.
         """
-        self._recovered, self._unrepeatable = through, unrepeatable
-        start = acknowledged if acknowledged.epoch > unrepeatable else Cursor(acknowledged.epoch)
+        self._recovered, self._unrepeatable, self._changed = through, unrepeatable, frozenset(changed)
+        start = acknowledged if self._repeats(acknowledged.epoch) else Cursor(acknowledged.epoch)
         self.acknowledged = self._read = max(self.acknowledged, start)
+
+    def _repeats(self, epoch: int) -> bool:
+        """True if the epoch has the rows that its readers had before the task was recovered."""
+        return epoch > self._unrepeatable and epoch not in self._changed
 
     @property
     def memory(self) -> int:
@@ -198,11 +204,11 @@ class OutputLog:
 
     def _check_repeatable(self, cursor: Cursor) -> None:
         """Raise `OutOfRange` if a reader had rows before the cursor that may be others, or have another order, now."""
-        if cursor.epoch <= self._unrepeatable and cursor.row > self._handed_out.get(cursor.epoch, 0):
+        if not self._repeats(cursor.epoch) and cursor.row > self._handed_out.get(cursor.epoch, 0):
             raise OutOfRange(
-                f"epoch {cursor.epoch} was computed again after a restart of the service, and its rows may be others "
-                "or have another order now: forget the rows that were read of it, and read from row 0 of epoch "
-                f"{cursor.epoch}",
+                f"epoch {cursor.epoch} was computed again, after a restart of the service or without a split that was "
+                "left out, and its rows may be others or have another order now: forget the rows that were read of it, "
+                f"and read from row 0 of epoch {cursor.epoch}",
                 reason="EPOCH_RESTARTED",
             )
 
@@ -226,7 +232,7 @@ class OutputLog:
                 taken.append(_part(batch, first, size, room))
             break
         rows = sum(batch.num_rows for batch in taken)
-        if cursor.epoch <= self._unrepeatable:
+        if not self._repeats(cursor.epoch):
             self._handed_out[cursor.epoch] = max(self._handed_out.get(cursor.epoch, 0), cursor.row + rows)
         return Data(cursor=cursor, rows=rows, batches=tuple(taken))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...proto.errors import TaskCancelled, TaskFailed, TidegateError, Unavailable
 from ...proto.values import Cursor, Recovery, TaskOptions, TaskPhase
 from ..api.computation import Source
-from ..checkpoints.regular_checkpoints import RegularCheckpoints
+from ..checkpoints.regular_checkpoints import RegularCheckpoints, has_state
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import Start
 from ..ledger.ledger import Ledger
@@ -97,7 +97,9 @@ class TaskState:
             self._recover(history)
 
     def _recover(self, history: History) -> None:
+        changed: set[int] = set()
         for change in history.changes:
+            changed |= self._changed_by(change)
             self.ledger.repeat(change)
             if change.cancelled:
                 self.phase = TaskPhase.CANCELLED
@@ -110,9 +112,18 @@ class TaskState:
         self.ledger.recovered()
         self.ledger.read(history.acknowledged.epoch - 1)
         self._recover_through, self._open_before = self.ledger.sealed, self.ledger.open.number
-        self.output.recover(history.acknowledged, self._open_before, history.other_rows_through)
+        self.output.recover(history.acknowledged, self._open_before, history.other_rows_through, changed)
         if self.phase is TaskPhase.RUNNING and self.ledger.done:
             self.phase = TaskPhase.FINISHED
+
+    def _changed_by(self, change: Change) -> set[int]:
+        """The epochs of which readers may have rows of splits that the change leaves out. Where epochs have the state
+        of those before them, that is each later epoch, too, up to the one that was open then.
+        """
+        left_out = set() if change.recovered is None else {split.epoch for split in change.recovered.left_out}
+        if not left_out or not has_state(self.options):
+            return left_out
+        return set(range(min(left_out), self.ledger.open.number + 1))
 
     def computes_again(self, epoch: int) -> bool:
         """True for an epoch of which there may have been rows before the task was recovered."""

@@ -14,7 +14,7 @@ import pytest
 import tidegate
 from tidegate.executor.journal.journal_database import JournalDatabase
 from tidegate.executor.tasks import epoch_loop
-from tidegate.proto.errors import NotFound, Refused, TaskFailed, Unavailable
+from tidegate.proto.errors import NotFound, OutOfRange, Refused, TaskFailed, Unavailable
 from tidegate.proto.values import Barrier, Cursor, Mode, OnError, TaskPhase
 
 from ..fakes import POISON, Client, CountingEngine, FakeEngine, counting
@@ -76,6 +76,50 @@ def test_a_task_goes_on_without_its_poison_split_and_says_so_from_then_on(servic
     task.add(4)
     task.seal(3)
     assert task.epoch(3) == [4]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_reader_in_an_epoch_that_has_lost_a_split_reads_it_from_its_start(service: Restarts, restarts: bool) -> None:
+    task = service.create()
+    for values in ((1, 2), (3, 4)):
+        task.add(*values)
+        task.seal()
+    task.add(POISON)
+    task.seal()
+    assert [task.epoch(epoch) for epoch in (1, 2)] == [[1, 2], [3, 4]]
+    service.manager.acknowledge(task.id, Cursor(1, 1))
+    with pytest.raises(TaskFailed):
+        task.epoch(3)
+    service.manager.recover_task(task.id, [("a", 1), ("a", 3)])
+    if restarts:
+        service.durable.flush()
+        task = service.restart(task)
+    assert task.epoch(2, 1) == [4]  # an epoch with all of its splits
+    with pytest.raises(OutOfRange) as raised:
+        task.epoch(1, 1)
+    assert raised.value.reason == "EPOCH_RESTARTED"
+    assert task.epoch(1) == []
+
+
+def test_the_epochs_behind_a_split_that_is_left_out_are_read_from_their_start_if_they_have_its_state(
+    tmp_path: Path,
+) -> None:
+    with Restarts(tmp_path, CountingEngine()) as service:
+        task = service.create(mode=Mode.CONTINUOUS)
+        for epoch in (1, 2, 3):
+            task.add(epoch, epoch)
+            task.seal()
+            task.epoch(epoch)
+        task.add(POISON)
+        task.seal()
+        with pytest.raises(TaskFailed):
+            task.epoch(4)
+        service.manager.recover_task(task.id, [("a", 2), ("a", 4)])
+        assert task.epoch(1, 1) == [counting(1, 1)]
+        with pytest.raises(OutOfRange) as raised:
+            task.epoch(3, 1)
+        assert raised.value.reason == "EPOCH_RESTARTED"
+        assert task.epoch(3) == [counting(3, 2), counting(3, 3)]
 
 
 def test_state_goes_on_from_its_checkpoint_without_the_split(tmp_path: Path) -> None:
