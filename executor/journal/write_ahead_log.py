@@ -48,17 +48,26 @@ _EMPTY: Final = LogCheck(frames=0, read=0, damaged=False)
 
 
 def check_log(path: Path) -> LogCheck:
-    """Check the log in the file `path`. A log that does not exist, or has no frame, is not damaged."""
+    """Check the log in the file `path`. A log that does not exist, or has no frame, is not damaged.
+
+    The log may be written meanwhile. A frame that is not there yet when it is read, and commits that are, look like
+    damage. So a log is damaged if two reads find the same frame bad: a commit never changes the frames before it.
+    """
+    before: tuple[bytes, LogCheck] | None = None
     while True:
         try:
             with path.open("rb") as file:
                 header = file.read(_HEADER)
                 checked = _check(header, file.read())
                 file.seek(0)
-                if file.read(_HEADER) == header:
-                    return checked
+                is_same = file.read(_HEADER) == header
         except FileNotFoundError:
             return _EMPTY
+        if is_same and not checked.damaged:
+            return checked
+        if is_same and before is not None and (before[0], before[1].read) == (header, checked.read):
+            return checked
+        before = header, checked
 
 
 def _check(header: bytes, body: bytes) -> LogCheck:

@@ -265,8 +265,9 @@ class TaskManager:
         self._tasks.check_own(task)
         if not (reader is None or self._tasks.is_being_deleted(task) or self._tasks.find(task).is_read_by_all(reader)):
             return
+        deletion = self._tasks.deletion(task)
         self._forget(task)
-        self._tasks.deletion(task).settle()
+        deletion.settle()
 
     def _delete_idle(self, identity: str) -> None:
         self._forget(identity)

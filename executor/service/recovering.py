@@ -109,7 +109,8 @@ class Recovering:
             self._recover(task)
         finally:
             with self._turn:
-                self._stored.pop(task.identity, None)
+                if self._stored.get(task.identity) is task:  # else it has failed, and is to be brought back once more
+                    del self._stored[task.identity]
                 self._answered(task.identity)
                 self._current = None
                 self._turn.notify_all()

@@ -152,8 +152,9 @@ class TaskTable:
             if task is not None:
                 self._deletions[identity] = Deletion(task)
             deletion = self._deletions.get(identity)
+            is_repaired = identity in self._repaired
         if deletion is None:
-            raise self._unknown(identity)
+            raise being_recovered(identity) if is_repaired else self._unknown(identity)
         return deletion
 
     def is_being_deleted(self, identity: str) -> bool:

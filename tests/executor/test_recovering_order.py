@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -65,3 +66,16 @@ def test_a_task_is_taken_out_while_another_one_comes_back(gated: Gated) -> None:
         gated.open("a")
         assert taken.result(SECONDS) is None
     assert not gated.begun["b"].is_set()
+
+
+def test_a_task_that_has_failed_as_it_came_back_comes_back_once_more(gated: Gated) -> None:
+    once_more = SimpleNamespace(identity="a")
+    with ThreadPoolExecutor() as callers:
+        again = callers.submit(gated.recovering.again, once_more)  # type: ignore[arg-type]
+        while gated.recovering._stored["a"] is not once_more:
+            time.sleep(0.001)
+        gated.begun["a"].clear()
+        gated.open("a")
+        again.result(SECONDS)
+    assert gated.begun["a"].is_set()
+    assert "a" not in gated.recovering

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
+from tidegate.executor.journal.durable_tasks import StoredTask
 from tidegate.executor.journal.journal_database import JournalDatabase
+from tidegate.executor.journal.task_journal import DurableTask
 from tidegate.executor.tasks import epoch_loop
 from tidegate.proto.errors import NotFound, OutOfRange, Refused, TaskFailed, Unavailable
 from tidegate.proto.values import Barrier, Cursor, Mode, OnError, TaskPhase
@@ -234,6 +236,25 @@ def test_a_task_that_is_deleted_while_it_fails_leaves_no_record_to_the_next_task
         after.add(value)
     after.seal()
     assert sorted(after.epoch(1)) == [1, 2, 3]
+
+
+def test_a_task_that_is_being_recovered_is_deleted_once_it_is_back(service: Restarts) -> None:
+    task = poisoned(service)
+    refusals: list[Unavailable] = []
+    read = service.durable.read_again
+
+    def deleting(journal: DurableTask) -> StoredTask:
+        with pytest.raises(Unavailable) as refused:
+            service.manager.delete_task(task.id)
+        refusals.append(refused.value)
+        return read(journal)
+
+    service.durable.read_again = deleting  # type: ignore[method-assign]
+    service.manager.recover_task(task.id, [("a", 3)])
+    assert [refusal.reason for refusal in refusals] == ["RECOVERING"]
+    service.manager.delete_task(task.id)
+    with pytest.raises(NotFound):
+        task.info()
 
 
 def test_what_has_not_failed_and_what_is_not_there_is_refused(service: Restarts) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -118,6 +120,15 @@ def test_frames_of_before_the_log_began_again_are_no_damage(tmp_path: Path) -> N
     damaged, read = checked(log, tmp_path)
     assert not damaged
     assert 0 < read < (len(log) - HEADER) // FRAME
+
+
+def test_a_frame_that_is_written_while_the_log_is_read_is_no_damage(database: Path) -> None:
+    log = log_of(database)
+    at = HEADER + 5 * FRAME
+    missing = log[:at] + bytes(FRAME) + log[at + FRAME :]
+    reads = iter([missing, log])
+    beside = SimpleNamespace(open=lambda _: BytesIO(next(reads)))
+    assert not check_log(beside).damaged  # type: ignore[arg-type]
 
 
 def test_no_log_and_an_empty_log_are_no_damage(tmp_path: Path) -> None:
