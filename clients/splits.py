@@ -97,7 +97,7 @@ class Uploader(Protocol):
         ...
 
 
-_PACKED = {".gz", ".zst", ".bz2", ".lz4"}
+_PACKED = {".gz", ".zst", ".bz2", ".lz4", ".br"}
 
 
 def upload(path: str | os.PathLike[str], *, format: FileFormat = "") -> Upload:  # noqa: A002 (FileSplit's word)

@@ -27,6 +27,8 @@ _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFO
 #: Nothing that is put in the file's place, such as a pipe, may block the open call.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
+#: The endings of files that are compressed as a whole, with Arrow's names of their codecs.
+COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 #: The largest row of a reader without a limit.
 UNLIMITED: Final = 1 << 62
 #: Statements may hold a quarter of the files that the process may have open.
@@ -273,10 +275,8 @@ def _check_path(piece: FilePiece, identity: Identity) -> None:
 
 
 def _compression(path: str) -> str | None:
-    try:
-        return str(pa.Codec.detect(path).name)
-    except (ValueError, TypeError):  # the file is not compressed
-        return None
+    lower = path.lower()
+    return next((codec for ending, codec in COMPRESSIONS.items() if lower.endswith(ending)), None)
 
 
 def _not_there(piece: FilePiece, error: OSError) -> SplitError:

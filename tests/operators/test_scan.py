@@ -435,6 +435,17 @@ def test_tabs_separate_tsv_and_text_may_be_compressed(root: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("ending", "codec"),
+    [(".gz", "gzip"), (".GZ", "gzip"), (".bz2", "bz2"), (".zst", "zstd"), (".lz4", "lz4"), (".br", "brotli")],
+)
+def test_text_is_unpacked_by_the_ending_of_its_name(ending: str, codec: str, root: Path) -> None:
+    for name, text in (("f.csv", b"a\n1\n"), ("g.jsonl", b'{"a": 2}\n')):
+        with pa.CompressedOutputStream(str(root / f"{name}{ending}"), codec) as file:
+            file.write(text)
+    assert scanned([column("a", pa.int8())], pieces_of(root, root)) == [{"a": 1}, {"a": 2}]
+
+
 def test_json_takes_keys_that_come_and_go_and_skips_others(root: Path) -> None:
     (root / "f.json").write_text('{"A": 1, "z": {"q": []}}\n{"b": "x"}\n\n{"A": 9223372036854775807, "b": null}\n')
     rows = scanned([column("a", pa.int64()), column("b", pa.string())], pieces_of(root / "f.json", root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....proto.errors import InvalidRequest
+from ..file_versions import COMPRESSIONS
 from .arrow import Arrow, Inline
 from .csv import Csv
 from .format import Format, Reader
@@ -11,7 +12,6 @@ from .orc import Orc
 from .parquet import Parquet
 
 _FORMATS: dict[str, Format] = {}
-_COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
 def register(format_: Format) -> None:
@@ -35,7 +35,7 @@ def format_named(name: str) -> Format:
 def format_of(path: str) -> Format:
     """The format that a file's ending tells. Raises `InvalidRequest` where the ending tells none."""
     lower = path.lower()
-    plain = next((lower.removesuffix(ending) for ending in _COMPRESSIONS if lower.endswith(ending)), lower)
+    plain = next((lower.removesuffix(ending) for ending in COMPRESSIONS if lower.endswith(ending)), lower)
     for format_ in _FORMATS.values():
         if plain.endswith(format_.endings) and (plain == lower or format_.compressed):
             return format_
