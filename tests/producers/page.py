@@ -92,9 +92,9 @@ extension, too" are the exceptions: there the producer names Substrait's extensi
 | DuckDB's extension | `subtract` of one value | the value with the other sign |
 | DuckDB's extension | `corr`, with an extension, too | null where it is not defined |
 | ibis-substrait | `substring`, with an extension, too | positions count from 0; one below 0 counts back from the text's end |
-| Isthmus, substrait-java | an expansion (`ExpandRel`) | its fields alone, without the number of the duplicate |
-| plans that name no producer, such as those of substrait-python | an expansion with fewer fields than its input has columns | the fields and the number of the duplicate. If only that fits the columns above: the input's other columns before the number, too. Either way the plan gets a warning |
-| DataFusion | `GROUPING SETS`, `CUBE`, `ROLLUP` | the result has one more column, between keys and measures: an integer with one bit for each key. A plan writes `GROUPING SETS ((x))` as `GROUP BY x`: the columns of the projection above tell them apart |
+| Isthmus, substrait-java | an expansion (`ExpandRel`) | only its fields, without the number of the duplicate |
+| plans that name no producer, such as those of substrait-python | an expansion with fewer fields than its input has columns | the fields, then the number of the duplicate. If this does not fit the relations above, the input's other columns come before the number. The plan gets a warning in both cases |
+| DataFusion | `GROUPING SETS`, `CUBE`, `ROLLUP` | the result has one more column, between keys and measures: an integer with one bit for each key. DataFusion writes `GROUPING SETS ((x))` as it writes `GROUP BY x`, but only the first has this column. Tidegate sees from the columns of the projection above which of the two the SQL had |
 | Isthmus (Substrait's producer in Java), substrait-java, and plans that name no producer | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
 
 ## DataFusion's patterns
@@ -121,7 +121,7 @@ For a few values Tidegate does not give DataFusion's answer:
 | What | DataFusion | Tidegate |
 |---|---|---|
 | integers that overflow in `+`, `-`, `*` and negation; sums and decimals that overflow | wraps around, or gives more digits than the type has | an error |
-| two decimals of up to 18 digits, with up to six places together, whose product has more than 18 digits: 10^12 or more | the product | an error; cast one of them to a decimal of 19 digits or more |
+| the product of two decimals of up to 18 digits, with six decimal places in all or fewer, if it has more than 18 digits (then it is at least 10^12) | the product | an error; cast one of them to a decimal of 19 digits or more |
 | `<`, `<=`, `>`, `>=`, `greatest` and `least` of lists or structs with nulls inside; sorting by them, or `array_sort` of them, with `ASC NULLS FIRST` or `DESC NULLS LAST` | takes a null inside for the least value | an error |
 | a cast of a list, struct or map whose elements DataFusion casts otherwise than DuckDB, such as floats to integers | casts the elements | refused (`BAD_CAST`) |
 | -0.0 and 0.0 in lists | are different | are equal |
@@ -142,7 +142,7 @@ Some producers do not write what Substrait asks for. Tidegate reads their plans 
 
 | Producer | Its plans | Read as |
 |---|---|---|
-| DuckDB's extension | a projection stands for its expressions alone. Substrait has the input's columns before them | the expressions alone, if the plan's references and the number of its result's names fit that; else as Substrait has it |
+| DuckDB's extension | a projection gives only its expressions. Substrait has the input's columns before them | only the expressions, if the plan's references and the number of its result's names fit that; else as Substrait has it |
 | DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](#what-plans-lose) |
 | DuckDB's extension | UNION is UNION ALL | UNION ALL, with a warning |
 | DuckDB's extension, ibis-substrait | declared result types are wrong | the types that Substrait's rules give |
@@ -175,8 +175,8 @@ says:
 | `ibis/q21` | EXISTS asks for any order, and compares l_suppkey with l_quantity |
 | `ibis/q22` | EXISTS compares o_custkey with o_orderkey, not with the outer customer's key |
 
-Sometimes Tidegate has to guess what a plan means. One case needs care, in plans that DuckDB's extension wrote alone: it
-writes both `<>` and NOT LIKE as `not_equal`. If the text that is compared has a `%` at its start or its end, and
+Sometimes Tidegate has to guess what a plan means. One case needs care. It comes only in plans of DuckDB's extension,
+which writes both `<>` and NOT LIKE as `not_equal`. If the text that is compared has a `%` at its start or its end, and
 another one between other characters, Tidegate runs NOT LIKE, and warns with the plan path. `%special%requests%` and
 `%a%b` are such texts; `%abc%` and `a%b` are not. If you mean such a text literally, Tidegate misreads it. It reads
 every other `not_equal` as written.
@@ -202,12 +202,12 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | SQL | DataFusion's plan says |
 |---|---|
 | `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
-| `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate takes an equality in its condition for that of `NOT IN`, and all else for the subquery's condition. So `NOT EXISTS` loses a row, and so does `NOT IN` of a subquery that equates a column with the outer row's, if such an equality is null for some inner row and the condition is true for none; SQL keeps it. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
+| `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate takes an equality in the join's condition for the comparison of `NOT IN`, and all else for the subquery's own condition. So an outer row that SQL keeps may be lost: if the condition is true for no inner row, and an equality is null for some inner row. This can happen with `NOT EXISTS`, and with `NOT IN` over a subquery that itself compares a column with the outer row by `=`. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
 | `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so Tidegate cannot know. The answer is that of the call without it, and there is no warning. The list below has such queries: they run "as written" |
 
 Six plans that DuckDB wrote (3, 5, 7, 8, 10 and 18) have the filter `o_custkey <= 7499`: the largest key in the data
-that DuckDB had. On larger data they return rows of those customers alone.
+that DuckDB had. On larger data they return only rows of those customers.
 """  # noqa: E501 - a row of a table is one line
 
 
@@ -275,7 +275,8 @@ def pages(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, 
 
 
 def _what_does_not_run(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
-    yield from (f"## What does not run, or means something else, of DataFusion {_VERSION}", "", _NOT_RUN, "")
+    heading = f"## Functions and queries of DataFusion {_VERSION} that do not run, or mean something else"
+    yield from (heading, "", _NOT_RUN, "")
     yield from ("| Function or query | Runs | Note |", "|---|---|---|")
     queries = (item for chapter in features.values() for item in chapter.items())
     for sql, result in (*((call.sql, result) for call, result in functions.items()), *queries):
