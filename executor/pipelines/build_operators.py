@@ -265,7 +265,7 @@ def streams_of(node: FragmentNode) -> list[StreamSource]:
             replayed=stream.replayed,
             unnamed=stream.unnamed,
             long=stream.long,
-            in_parts=stream.in_parts,
+            growth=stream.growth,
             rows=stream.node.rows if isinstance(stream.node, ReceiveNode) else None,
         )
         for stream in node.streams

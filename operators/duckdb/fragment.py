@@ -341,7 +341,7 @@ class Fragment(Operator):
 
     def _batch_rows(self) -> int:
         """The number of rows to hand out at once: a row may be made of one row of each input."""
-        if any(source.in_parts for source in self._sources):
+        if any(source.growth for source in self._sources):
             return rows_within(PART_BYTES, self._input_row_bytes(), _TEXT_ROWS)
         fixed = fixed_row_bytes(self.schema)
         most = _MADE_ROWS if self._functions.counting else BATCH_ROWS if fixed is not None else _TEXT_ROWS

@@ -21,6 +21,9 @@ _FUNCTIONS: Final = frozenset({"unnest", "range", "generate_series"})
 """The functions that may stand in place of a relation: none of them reads from outside."""
 
 
+_TOO_DEEP: Final = "the statement has too many expressions inside of each other: compute some in a node before it"
+
+
 class BadStatementError(ValueError):
     """A statement is wrong. The text is DuckDB's, where DuckDB has refused the statement."""
 
@@ -46,12 +49,13 @@ _FIXED_TYPES: Final = frozenset(
 class StatementReads:
     """The reads of a statement: how often it names each relation, in lower case, and whether it has common table
     expressions, which may be read more often than they are written. `makes`: it may make texts or lists of a row's
-    values.
+    values. `query` is the SELECT as DuckDB parses it.
     """
 
     relations: Mapping[str, int]
     expressions: bool
     makes: bool
+    query: Mapping[str, Any]
 
     def once(self, relation: str) -> bool:
         """True where the statement surely reads the relation a single time."""
@@ -63,7 +67,10 @@ def reads_of(statement: str) -> StatementReads:
     names alone.
     """
     row = _connection().cursor().execute("SELECT json_serialize_sql($1::VARCHAR)", [statement]).fetchone()
-    parsed = json.loads(row[0]) if row else {}
+    try:
+        parsed = json.loads(row[0]) if row else {}
+    except RecursionError:
+        raise BadStatementError(_TOO_DEEP) from None
     if parsed.get("error", True):
         raise BadStatementError(
             f"DuckDB cannot parse the statement as a SELECT: {parsed.get('error_message', 'no statement')}"
@@ -92,10 +99,12 @@ def reads_of(statement: str) -> StatementReads:
             case "SHOW_REF":
                 raise BadStatementError("the statement must be a SELECT, not DESCRIBE or SHOW")
     read = {name: times for name, times in relations.items() if name not in defined}
-    return StatementReads(read, bool(defined), any(map(_makes, _nodes(parsed["statements"]))))
+    makes = any(map(makes_values, _nodes(parsed["statements"])))
+    return StatementReads(read, bool(defined), makes, parsed["statements"][0]["node"])
 
 
-def _makes(node: Mapping[str, Any]) -> bool:
+def makes_values(node: Mapping[str, Any]) -> bool:
+    """Tests whether a part of a parsed statement may make texts or lists of a row's values."""
     match node.get("class"):
         case "FUNCTION":
             return node["function_name"].casefold() not in _MAKES_NOTHING

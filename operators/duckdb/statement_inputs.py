@@ -37,7 +37,8 @@ class StreamSource:
     with, where it is known better. With `replayed` the statement may read the stream more than once: the fragment then
     puts it in a MATERIALIZED common table expression of that name. With `unnamed` the statement calls the fields of
     structs f1, f2, ..., whatever their names in the stream are. It does not look at long values of the columns `long`,
-    by position. `in_parts`: it may make many bytes of each byte, and gets few at once.
+    by position. `growth` is the number of bytes that it may make of each byte, uncounted, so that it gets few at
+    once; 0 where such bytes are counted.
     """
 
     relation: str
@@ -47,7 +48,7 @@ class StreamSource:
     unnamed: bool = False
     rows: int | None = None
     long: Mapping[int, LongColumn] = field(default_factory=dict)
-    in_parts: bool = False
+    growth: int = 0
 
     @property
     def may_be_wide(self) -> bool:
@@ -111,7 +112,7 @@ class FragmentInput:
         self.seen = 0
         self._strict = strict
         self._check = check
-        self._in_parts = source.in_parts and source.may_be_wide
+        self._growth = source.growth if source.may_be_wide else 0
         self._memory = memory
         self._plan_path = plan_path
         self._long = source.long
@@ -303,8 +304,8 @@ class FragmentInput:
             raise
 
     def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
-        if self._in_parts:
-            return in_small_parts(self._named(stream), self._memory, self._plan_path)
+        if self._growth:
+            return in_small_parts(self._named(stream), self._memory, self._growth, self._plan_path)
         return blocks(self._named(stream)) if self._strict else self._named(stream)
 
     def _named(self, stream: Stream) -> Iterator[pa.RecordBatch]:

@@ -61,6 +61,9 @@ _DEEPEST: Final = 32
 an end.
 """
 
+_LITTLE_GROWTH: Final = 32
+"""The bytes that a statement may make of a byte of narrow rows, of which it gets 2,048 at once."""
+
 _UNKNOWN: Final = 10_000_000
 """The number of rows that statements expect from user code. A statement fetches no result at once that may be
 so large.
@@ -216,7 +219,7 @@ class _Lowering:
         known, reader = self._shape.get(edge.source), self._by_name[edge.reader]
         if not isinstance(reader, SqlStep) or known is None or known.feed is not Feed.FILES:
             return False
-        if reader.makes and not known.narrow:
+        if reader.growth and not (known.narrow and reader.growth <= _LITTLE_GROWTH):
             return False  # DuckDB would compute 2,048 rows at once
         return self._channels[edge.reader] == 1 or isinstance(edge.partition, Spread | Broadcast)
 
@@ -331,7 +334,7 @@ class _Lowering:
                 files.append(file)
             else:
                 node, replayed = next(left), step.replayed[edge.at]
-                streams.append(StreamInput(node=node, relation=named, replayed=replayed, in_parts=step.makes))
+                streams.append(StreamInput(node=node, relation=named, replayed=replayed, growth=step.growth))
         sizes = [self._size(file.source) for file in files] + [stream.node.size_class for stream in streams]
         ordered = None if step.ordered is None else OrderedSql(sql=step.ordered, joins=(f"node {step.name!r}",))
         return FragmentNode(

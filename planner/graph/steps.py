@@ -22,8 +22,8 @@ _COLLECTING: Final = re.compile(
 class SqlStep:
     """A statement. `sql` is a SELECT over r0, r1, ..., the rows of its inputs, each with columns c0, c1, ...; `ordered`
     has the same rows in an order that does not depend on the joins. Each input is read once, or, if that is not sure,
-    is `replayed`. `makes`: the statement may make texts or lists of a row's values. `what` describes the step to
-    people.
+    is `replayed`. `growth` is the number of bytes that the statement makes of a byte of a row's texts and lists, 0 if
+    it makes none. `what` describes the step to people.
     """
 
     name: str
@@ -34,7 +34,7 @@ class SqlStep:
     what: str
     channels: int = 1
     ordered: str | None = None
-    makes: bool = False
+    growth: int = 0
 
     @property
     def collects(self) -> bool:

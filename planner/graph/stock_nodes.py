@@ -18,6 +18,7 @@ from pyarrow import types as kinds
 
 from ...operators.arrays.ordering import Order, obstacle
 from ...operators.core.quoting import identifier, writable
+from ...operators.core.sizes import fixed_row_bytes
 from ...operators.duckdb.sql_text import BadStatementError, StatementReads, names_of, reads_of, schema_of, unended
 from ...proto.errors import ExecutionError
 from ...proto.graph import (
@@ -36,6 +37,7 @@ from ...proto.graph import (
     SqlNode,
     StockNode,
 )
+from .sql_growth import growth
 from .steps import MergeStep, SqlStep, over_inputs, relation
 
 Schemas = Mapping[str, pa.Schema]
@@ -283,8 +285,17 @@ def _step(
         schema=schema,
         what=what,
         channels=channels,
-        makes=reads is not None and reads.makes,
+        growth=_growth(reads, known) if reads is not None and reads.makes else 0,
     )
+
+
+def _growth(reads: StatementReads, by_stream: Schemas) -> int:
+    """The bytes that a statement makes of a byte of a row."""
+    variable = {
+        name: [column.name for column in schema if fixed_row_bytes(pa.schema([column])) is None]
+        for name, schema in by_stream.items()
+    }
+    return growth(reads.query, variable)
 
 
 def _reads(statement: str) -> StatementReads:

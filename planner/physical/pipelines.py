@@ -108,7 +108,8 @@ class StreamInput:
     `replayed` says that the statement may ask for the stream more than once, so that the fragment must be able to hand
     it out again (the stream is put in a MATERIALIZED common table expression). `long` are the columns, by position,
     whose long values the SQL does not look at. `unnamed` says that the SQL calls the fields of structs f1, f2, ...
-    `in_parts` says that the SQL may make many bytes of each byte, so that it should get few at once.
+    `growth` is the number of bytes that the SQL may make of each byte, uncounted, so that it should get few at once; 0
+    where such bytes are counted.
     """
 
     node: PhysicalNode
@@ -116,7 +117,7 @@ class StreamInput:
     replayed: bool
     unnamed: bool = False
     long: Mapping[int, LongColumn] = field(default_factory=dict)
-    in_parts: bool = False
+    growth: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,6 +12,7 @@ import pytest
 import tidegate
 from tidegate import Client, TaskGraph
 from tidegate.operators.duckdb.sql_text import reads_of
+from tidegate.planner.graph.sql_growth import growth
 
 from .executors import NUMBERS, PassOn, fed, numbers
 
@@ -180,6 +181,58 @@ def test_a_statement_that_collects_groups_has_half_of_its_memory_because_duckdb_
 )
 def test_a_statement_makes_texts_where_it_calls_what_is_not_known_to_make_none(statement: str, makes: bool) -> None:
     assert reads_of(statement).makes is makes
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("SELECT k::VARCHAR AS u FROM l", 1),
+        ("SELECT upper(t) AS a, lower(t) AS b, upper(s) AS c FROM l", 2),
+        ("SELECT t || s AS u FROM l", 1),
+        ("SELECT t || t || t AS u FROM l", 2 + 3),
+        ("SELECT u || u AS v FROM (SELECT t || t AS u FROM l)", 2 + 4),
+        ("SELECT t || t AS u, u || u AS v FROM l", 2 + 4),
+        ("SELECT x.a || x.a FROM (SELECT t FROM l UNION ALL SELECT t || t FROM l) AS x(a)", 2 + 4),
+        ("WITH q(u) AS (SELECT t || t FROM l), p AS (SELECT * FROM q) SELECT a.u FROM p AS a JOIN q USING (u)", 2 + 2),
+        ("WITH q AS (SELECT t || t || t FROM l) SELECT upper(t) FROM l", 1),
+        ("SELECT (SELECT max(m.s || l.t || l.t) FROM l AS m) AS u FROM l", 1 + 2),
+        ("SELECT upper(COLUMNS(*)) FROM l", 1),
+        ("SELECT * REPLACE (t || t AS t) FROM l", 2),
+        ("SELECT list_transform([t], lambda x: x || x) AS u FROM l", 1 + 2 + 2),
+        ("SELECT b || b AS u FROM l, unnest(string_split(t, 'a')) AS z(b)", 1 + 1 + 2),
+        ("SELECT k FROM l WHERE upper(t) = 'A' GROUP BY k HAVING max(t[2:]) > '' ORDER BY min(t || t)", 1 + 1 + 2),
+        ("SELECT CASE WHEN k > 1 THEN t || t ELSE t END || 'x' AS u FROM l", 2 + 2),
+        ("SELECT max(reverse(t)) OVER (PARTITION BY upper(t) ORDER BY k) AS u FROM l", 1 + 1),
+        (f"SELECT {'||'.join('t' * 300)} AS u FROM l", sum(range(2, 301))),
+    ],
+)
+def test_the_bytes_that_a_statement_makes_of_each_byte_are_counted_in_its_text(statement: str, expected: int) -> None:
+    assert growth(reads_of(statement).query, {"l": ["t", "s"]}) == expected
+
+
+def test_a_statement_that_makes_many_texts_of_a_row_gets_shorter_rows(client: Client) -> None:
+    """They took 350 MB and more of a row of 10 MB, whatever the memory limit."""
+
+    def lengths(width: int) -> list[int]:
+        texts = pa.table({"t": [letter * width for letter in "abcd"]})
+        graph = TaskGraph()
+        statement = f"SELECT {'||'.join('t' * 8)} AS t FROM texts"
+        graph.collect(graph.sql("query", statement, {"texts": graph.read_arrow(texts)}))
+        table = client.run_graph(graph, memory_limit=64 << 20).table()
+        return [len(text) for text in table["t"].to_pylist()]
+
+    assert lengths(200_000) == [8 * 200_000] * 4
+    with pytest.raises(tidegate.TaskFailed, match=r"row of 300,000 bytes; at most 239,674 .* 35 bytes") as raised:
+        lengths(300_000)
+    assert raised.value.reason == "ROW_TOO_LARGE"
+
+
+def test_a_statement_of_too_many_expressions_inside_of_each_other_is_refused(client: Client) -> None:
+    graph = TaskGraph()
+    statement = f"SELECT {'||'.join('t' * 900)} AS t FROM texts"
+    graph.collect(graph.sql("query", statement, {"texts": graph.read_arrow(pa.table({"t": ["a"]}))}))
+    with pytest.raises(tidegate.PlanError, match="too many expressions inside of each other"):
+        client.run_graph(graph)
 
 
 @pytest.mark.parametrize("width", [20, 3_000])
