@@ -41,7 +41,7 @@ class _Item:
 class Batches(Closing):
     """An iterator of record batches. No batch has rows of two epochs: the last batch of each epoch is short.
 
-    `cursor` is the position behind the batch in hand. Asking for the next batch acknowledges the one before. An error
+    `cursor` is the position after the batch in hand. Asking for the next batch acknowledges the one before. An error
     is raised after the rows before it. One thread may use the iterator. `close`, the end of a `with` block, or dropping
     the iterator ends the thread that reads ahead.
 
@@ -63,7 +63,7 @@ class Batches(Closing):
 
     @property
     def cursor(self) -> Cursor | None:
-        """The cursor to start again from, behind the batch in hand; None before the first batch."""
+        """The cursor to start again from, after the batch in hand; None before the first batch."""
         return self._cursor
 
     @property

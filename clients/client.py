@@ -102,7 +102,7 @@ class Client(Closing):
 
         A plan is `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine) or a Substrait message.
 
-        With the id of a checkpoint to `restore` (`Epoch.checkpoint`), the task goes on behind that epoch: its next
+        With the id of a checkpoint to `restore` (`Epoch.checkpoint`), the task goes on after that epoch: its next
         epoch has the next number, and so have its sources' next splits. Plan, parameters, tables and options have to be
         those of the task that the checkpoint was taken of.
 
@@ -203,7 +203,7 @@ class Client(Closing):
         return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), _keyed(keyed))
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
-        """Attach to a task again, at `cursor`, or behind everything that was acknowledged.
+        """Attach to a task again, at `cursor`, or after everything that was acknowledged.
 
         >>> client.task(task.id).schema.names
         ['item', 'total']

@@ -33,7 +33,7 @@ def connect(
     - `plaintext_token`: True allows a token to travel to another machine without TLS
     - `reconnect_seconds`: how long calls try again while the server cannot be reached, before they raise `Unavailable`.
       A server that is started again within this time is a pause
-    - `flight`: False for gRPC alone; else large results come over Arrow Flight, from the port of the same host that the
+    - `flight`: False for gRPC only; else large results come over Arrow Flight, from the port of the same host that the
       server tells
     """
     from .transport.access import access
@@ -79,7 +79,7 @@ def local(
     - `databases`: SQLite files whose tables plans may look rows up in, by their names in plans
     - `operators`: your operators that plans may name, each made with `user_operator`
     - `spark_staging`: a folder that this process and all executors of Spark see, for tasks with executor="spark";
-      without it, such tasks run on local masters alone
+      without it, such tasks run only on local masters
     - `data`: the folder where tasks are kept, so that the next service with this folder goes on with them; without it,
       tasks end with the service
     """

@@ -92,7 +92,7 @@ def checked_file(split: FileSplit) -> FileSplit:
     rows, groups = split.rows, split.row_groups
     if rows is not None and not (isinstance(rows, tuple | list) and len(rows) == 2 and _within(rows, BEYOND)):
         raise InvalidRequest(
-            f"rows={rows!r} of {split.path} must be two whole numbers: (first row, row behind the last)"
+            f"rows={rows!r} of {split.path} must be two whole numbers: (first row, row after the last)"
         )
     if groups is not None and not (
         isinstance(groups, tuple | list | range) and groups and _within(groups, MOST_GROUPS)

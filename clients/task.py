@@ -372,7 +372,7 @@ class Task:
         """The rows of every epoch from `cursor` on, as they are made, in batches of `rows`, or as they come.
 
         The last batch of each epoch is short. A skipped epoch raises its `EpochError`. The next call that reads the
-        task goes on behind the last batch that was handed out, and ends this iterator.
+        task goes on after the last batch that was handed out, and ends this iterator.
 
         With `prefetch`, a thread reads up to so many batches ahead; nothing else may read this `Task` meanwhile.
 

@@ -70,7 +70,7 @@ class Service(Protocol):
     def create_task(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
     ) -> TaskInfo:
-        """Create a task. With the id of a checkpoint to `restore`, the task goes on behind the checkpoint's barrier."""
+        """Create a task. With the id of a checkpoint to `restore`, the task goes on after the checkpoint's barrier."""
         ...
 
     def add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:

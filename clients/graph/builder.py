@@ -98,7 +98,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         columns: Sequence[str] | None = None,
         stride: int = STRIDE,
     ) -> Stream:
-        """CSV files with a header line. Their types come from `schema` alone."""
+        """CSV files with a header line. Their types come only from `schema`."""
         return self._files(files, "csv", name, columns, schema, stride)
 
     def read_json(

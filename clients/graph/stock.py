@@ -106,7 +106,7 @@ class StockNodes(ABC):
         return self._operation(name, {ONLY_STREAM: stream}, Aggregate(keys=keys, measures=checked), channels)
 
     def distinct(self, name: str, stream: StreamLike, columns: Columns | None = None, *, channels: int = 1) -> Stream:
-        """Every row once; nulls are equal. Of all columns, or of these alone."""
+        """Every row once; nulls are equal. Of all columns, or only of these."""
         chosen = None if columns is None else columns_of(name, "columns", columns)
         return self._operation(name, {ONLY_STREAM: stream}, Distinct(columns=chosen), channels)
 

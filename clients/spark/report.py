@@ -28,7 +28,7 @@ class Order(enum.Enum):
 
     - `FILES`: the order is that of the files, by path and position.
     - `SORTED`: the order is that of `order_by`.
-    - `SPARK`: every partition is a function of its own files or rows alone.
+    - `SPARK`: every partition depends only on its own files or rows.
     - `NOBODY`: Spark may compute the rows in another order next time.
 
     In every case, rows that have been fed keep their order.

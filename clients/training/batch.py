@@ -1,4 +1,4 @@
-"""A batch of training data, and the position behind it."""
+"""A batch of training data, and the position after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BEGINNING: Final = Position()
 class Batch(dict[str, Any]):
     """The columns of a batch by name: this rank's share of global batch `number` of `epoch`.
 
-    The last `padding` rows repeat others, with `pad=True` alone. `after` is the position behind the batch. `source` is
+    The last `padding` rows repeat others, only with `pad=True`. `after` is the position after the batch. `source` is
     the name of its loader in a mixture.
 
     >>> batch = tidegate.training.Batch({"n": [1, 2]}, epoch=0, number=3, rows=2)

@@ -99,7 +99,7 @@ class ReadWindow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """A batch whose columns are not in the user's form yet, with the position behind it."""
+    """A batch whose columns are not in the user's form yet, with the position after it."""
 
     columns: Columns
     batch: Batch
@@ -116,7 +116,7 @@ class Run:
     end: Position | None
 
     def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
-        """The batches, each with the position behind it. An epoch's end is a position without a batch."""
+        """The batches, each with the position after it. An epoch's end is a position without a batch."""
         names = self.layout.names_of_arrays()
         for ready in self.ready:
             ready.batch.update(

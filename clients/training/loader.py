@@ -1,4 +1,4 @@
-"""The loader: batches for training, in an order that is a function of the seed and the data alone."""
+"""The loader: batches for training, in an order that depends only on the seed and the data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PREFETCH_BYTES: Final = 256 << 20
 
 
 class Loader(Closing):
-    """Batches of a plan's result, shuffled, in an order that is a function of the seed and the data alone.
+    """Batches of a plan's result, shuffled, in an order that depends only on the seed and the data.
 
     Iterating goes on from the loader's position to the end of the last of `epochs`; `one_epoch` stops at the end of an
     epoch. The plan runs over each split on its own: it may filter, compute, unnest and look rows up in `tables`.
@@ -63,7 +63,7 @@ class Loader(Closing):
     | `shuffle` | a `Shuffle`; None keeps the order of the data |
     | `rank`, `ranks` | which share of each batch this loader has |
     | `shards` | parts of an epoch that ranks read on their own: a rank reads those that it has rows of |
-    | `turns` | parts of an epoch that workers read on their own: batch b is of part b % turns alone |
+    | `turns` | parts of an epoch that workers read on their own: batch b is only of part b % turns |
     | `worker`, `workers` | which batches this loader has: every `workers`-th from number `worker` on |
     | `drop_last`, `pad` | leave the epoch's last, short batch out, or fill it by repeating its rows |
     | `columns`, `shapes` | the result's columns that batches have; the shape of a row for columns of lists |
@@ -164,7 +164,7 @@ class Loader(Closing):
 
     @property
     def position(self) -> Position:
-        """The position behind the batch in hand."""
+        """The position after the batch in hand."""
         return self._position
 
     @property
@@ -220,7 +220,7 @@ class Loader(Closing):
     # State
 
     def state_dict(self) -> State:
-        """The state behind the batch in hand, as small JSON. Batches that are only prefetched are not part of it.
+        """The state after the batch in hand, as small JSON. Batches that are only prefetched are not part of it.
 
         It is the same on all ranks, and fits a loader with any number of them.
 
@@ -237,7 +237,7 @@ class Loader(Closing):
         return self._state_at(self._position)
 
     def state_after(self, batch: Batch) -> State:
-        """The state behind a batch that this loader, or another one with the same arguments, gave.
+        """The state after a batch that this loader, or another one with the same arguments, gave.
 
         >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
         >>> first, second, third = loader

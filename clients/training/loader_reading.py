@@ -49,7 +49,7 @@ def new_task(
 
 
 class Reading:
-    """An iterator of (batch, position behind it), without a batch at an epoch's end.
+    """An iterator of (batch, position after it), without a batch at an epoch's end.
 
     `close` ends the thread that builds ahead, and deletes the task.
     """

@@ -1,4 +1,4 @@
-"""The state of a loader: its position, and everything that the order before and behind it depends on."""
+"""The state of a loader: its position, and everything that the order before and after it depends on."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Pack:
     """Rows of `length` tokens, each filled with lists of the column `column`.
 
     A list goes to the first row of its window that has room. A longer list is cut into lists of `length` tokens, and
-    the rest. Batches have three arrays of shape (rows, length): the tokens, with `padding` behind the last list;
+    the rest. Batches have three arrays of shape (rows, length): the tokens, with `padding` after the last list;
     `_segment`, the number of each token's list in its row, from 1, and 0 for padding; `_position`, the token's position
     in its list.
 

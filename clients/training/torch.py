@@ -80,7 +80,7 @@ class _LoaderDataset:
         return self._loader.state_dict()
 
     def state_after(self, batch: Batch) -> State:
-        """The state behind a batch, in the process of the `DataLoader`: it fits any number of workers and ranks."""
+        """The state after a batch, in the process of the `DataLoader`: it fits any number of workers and ranks."""
         if self._options.get("on_error") == "skip":
             raise InvalidRequest(
                 "with on_error='skip' only the worker that read a batch knows the splits that it skipped: take the "

@@ -24,12 +24,12 @@ def watermark(
     ahead: Length | None = None,
     idle_epochs: int = 0,
 ) -> Any:
-    """The rows of a source whose watermark follows their column `time`: behind each row it is the greatest time so far,
+    """The rows of a source whose watermark follows their column `time`: after each row it is the greatest time so far,
     less the `delay`. In a continuous task, final windows end by it.
 
     `events` is a read, or filters and column selections of one. One row moves the watermark by at most `ahead`; the
-    first one only once another row is not further behind it. After `idle_epochs` epochs without rows, the source holds
-    no other one back; 0 means that it always does.
+    first one only once another row is at most `ahead` earlier. After `idle_epochs` epochs without rows, the source
+    holds no other one back; 0 means that it always does.
 
     >>> import substrait.dataframe as sub
     >>> from tidegate import windows

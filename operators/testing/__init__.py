@@ -57,7 +57,7 @@ def check_operator(
     Two or three epochs of five to twenty rows show most mistakes, if keys repeat and there are nulls; the first one
     should have rows in every input, for it is the one that is broken off in every place.
 
-    - `expected`: the right answer of each epoch. Without it the checks compare the operator with itself alone, and one
+    - `expected`: the right answer of each epoch. Without it the checks compare the operator only with itself, and one
       that always drops the same rows passes.
     - `ordered=False`: the rows of an epoch may come in any order. Strict tasks are made of operators that keep one; of
       nodes it is not asked unless told, because a strict task hands them their rows in the same batches always.

@@ -152,7 +152,7 @@ Some producers do not write what Substrait asks for. Tidegate reads their plans 
 | DuckDB's extension | `constant_or_null`, a function of DuckDB's optimizer | its first argument, or null if another one is null |
 | ibis-substrait | the branches of a condition are integers of several widths | integers of the widest |
 | ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](#what-plans-lose). If only the outer query's row has such a column: as a reference to that row, with a warning |
-| ibis-substrait | an offset without a limit is written with a limit of 0 rows | all rows behind the offset, with a warning. `limit(0, offset=n)` is the same plan |
+| ibis-substrait | an offset without a limit is written with a limit of 0 rows | all rows after the offset, with a warning. `limit(0, offset=n)` is the same plan |
 | DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](#what-plans-lose)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
 | DataFusion | the sum of a very large limit and an offset is a negative number of rows | all rows |
