@@ -28,6 +28,12 @@ _HINT = re.compile(
 _POSITIONAL = re.compile(r" (when casting from source column|in expression) .*\bc\d+\b.*$")
 #: A text that statements put in quotation marks, so that no cast reads it: plans of some producers do not read it.
 _MARKED = re.compile(r"(convert string )'\"(.*)\"'", re.DOTALL)
+#: DuckDB's words for a number that is cast to a decimal without room for it.
+_NO_ROOM: Final = re.compile(
+    r"(?:Casting value|Could not cast value) \"?([-+.\w]+)\"? to (?:type )?DECIMAL\((\d+),(\d+)\)"
+    r"(?: failed: value is out of range)?.*",
+    re.DOTALL,
+)
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 #: DuckDB's words where a row's value fails in a function that DuckDB takes for one that cannot fail.
 _UNEXPECTED: Final = re.compile(r"is not marked as fallible - .*? Error: (.*)$", re.MULTILINE)
@@ -117,6 +123,7 @@ def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
 def sentence(text: str) -> str:
     """The text of one of DuckDB's errors as one line, without its kind, its hints and the statement."""
     text = _MARKED.sub(r"\1'\2'", _HINT.sub("", _KIND.sub("", text, count=1)))
+    text = _NO_ROOM.sub(r"\1 does not fit decimal<\2,\3>", text)
     return _POSITIONAL.sub("", " ".join(text.split())).rstrip("!.")
 
 

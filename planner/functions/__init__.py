@@ -1,6 +1,7 @@
 """Binds a plan's function calls to the official implementations, and writes these as DuckDB's SQL."""
 
 from .aliases import Argument
+from .argument_types import in_one_order
 from .binding import Bound, bind, bind_scalar
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
@@ -21,6 +22,7 @@ __all__ = [
     "bind_scalar",
     "coverage_rows",
     "derived_type",
+    "in_one_order",
     "own_extensions",
     "reads_moments_inside",
 ]

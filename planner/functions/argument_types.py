@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal, localcontext
 from typing import Final
 
 from ...operators.core.interrupts import look
@@ -18,6 +18,17 @@ from .patterns import ArgumentType, Bindings, Pattern, Signature, matches
 from .registry import Implementation
 
 _TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
+PARTS: Final = t.Struct(
+    fields=(t.Decimal(precision=38, scale=0, nullable=False), t.Decimal(precision=38, scale=38, nullable=False)),
+    nullable=False,
+)
+"""The whole part and the fraction of a decimal, both of the decimal's sign. A cast takes a decimal apart, or puts it
+together again.
+"""
+
+_EXACT: Final = (t.Decimal, t.Integer)
+_BOTH_PARTS: Final = 76
+"""The most digits of a whole part and a fraction together."""
 
 
 def fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[tuple[Type | None, ...], int] | None:
@@ -137,14 +148,82 @@ def compared(arguments: Sequence[Argument], converted: Sequence[Argument]) -> tu
     return tuple(map(_clamped, arguments, converted, wide))
 
 
+def ordered(arguments: Sequence[Argument], converted: Sequence[Argument]) -> tuple[Argument, ...]:
+    """Any number of values that are compared with each other, which are `arguments` in their common type; taken apart
+    if that is a decimal which has too few digits for one of them. To clamp two costs less.
+    """
+    if not any(map(_may_not_fit, arguments, map(type_of, converted))):
+        return tuple(converted)
+    return tuple(one if isinstance(one, str | Signature) else _apart(one) for one in arguments)
+
+
+def in_one_order(values: Sequence[ir.Expression]) -> Sequence[ir.Expression]:
+    """Values that SQL compares with each other: as they are, or taken apart if they are decimals, or decimals and
+    integers, without a common type of 38 digits.
+    """
+    if not _lack_digits(values):
+        return values
+    return tuple(_apart_expression(one) for one in values)
+
+
+def _lack_digits(values: Sequence[ir.Expression]) -> bool:
+    kinds = list({id(one.type): one.type for one in values}.values())  # literals of one list share their types
+    if not any(isinstance(type_, t.Decimal) for type_ in kinds):
+        return False
+    common: Type | None = kinds[0]
+    for type_ in kinds:
+        common = coercion.common(common, type_) if isinstance(type_, _EXACT) and common is not None else None
+    return any(_may_not_fit(one, common) for one in values)
+
+
+def type_of_choice(arguments: Sequence[ir.Expression | str], type_: Type) -> Type:
+    """The type of a call with these arguments, whose result shall be of `type_`: taken apart, as they are, if the call
+    gives one of them.
+    """
+    is_apart = isinstance(type_, t.Decimal) and any(_is_apart(one) for one in arguments if not isinstance(one, str))
+    return replace(PARTS, nullable=type_.nullable) if is_apart else type_
+
+
+def together(value: ir.Expression, type_: Type) -> ir.Expression:
+    """The value, as a decimal of this type if it is taken apart: an error if it does not fit."""
+    return ir.Cast(operand=value, type=type_) if _is_apart(value) and isinstance(type_, t.Decimal) else value
+
+
+def _is_apart(value: ir.Expression) -> bool:
+    return coercion.same(value.type, PARTS)
+
+
+def _apart(value: ir.Expression | Type) -> ir.Expression | Type:
+    return replace(PARTS, nullable=value.nullable) if isinstance(value, Type) else _apart_expression(value)
+
+
+def _apart_expression(value: ir.Expression) -> ir.Expression:
+    parts = replace(PARTS, nullable=value.type.nullable)
+    if not isinstance(value, ir.Literal):
+        return ir.Cast(operand=_as_decimal(value), type=parts)
+    if value.value is None:
+        return ir.Literal(value=None, type=parts)
+    with localcontext(prec=_BOTH_PARTS):
+        exact = Decimal(str(value.value))
+        whole = exact.to_integral_value(ROUND_DOWN)
+        return ir.Literal(value=(whole, exact - whole), type=parts)
+
+
+def _as_decimal(value: ir.Expression) -> ir.Expression:
+    if not isinstance(value.type, t.Integer):
+        return value
+    return ir.Cast(operand=value, type=coercion.as_decimal(value.type))
+
+
 def _may_not_fit(argument: Argument, common: ArgumentType | None) -> bool:
     type_ = type_of(argument)
-    if not isinstance(type_, t.Decimal) or not isinstance(common, t.Decimal):
+    if not isinstance(type_, _EXACT) or not isinstance(common, t.Decimal):
         return False
     whole = common.precision - common.scale
-    if isinstance(argument, ir.Literal) and isinstance(argument.value, Decimal):
-        return bool(abs(argument.value) >= 10**whole)
-    return type_.precision - type_.scale > whole
+    if isinstance(argument, ir.Literal):
+        return isinstance(argument.value, Decimal | int) and abs(argument.value) >= 10**whole
+    decimal = coercion.as_decimal(type_) if isinstance(type_, t.Integer) else type_
+    return decimal.precision - decimal.scale > whole
 
 
 def _clamped(argument: Argument, converted: Argument, is_wide: bool) -> Argument:
@@ -154,7 +233,7 @@ def _clamped(argument: Argument, converted: Argument, is_wide: bool) -> Argument
         return converted
     if not is_wide and not (isinstance(type_, t.Decimal) and coercion.same(argument.type, type_)):
         return converted
-    return ir.Cast(operand=argument, type=type_, on_failure=ir.CastFailure.CLAMPED)
+    return ir.Cast(operand=_as_decimal(argument), type=type_, on_failure=ir.CastFailure.CLAMPED)
 
 
 def match_types(implementation: Implementation, types: Sequence[ArgumentType | None]) -> Bindings | None:

@@ -17,7 +17,7 @@ from ..ir.types import Type
 from . import aliases, registry
 from . import function_names as names
 from .aliases import Argument, type_of
-from .argument_types import compared, convert, describe, expressions
+from .argument_types import compared, convert, describe, expressions, ordered, together, type_of_choice
 from .constructors import CONSTRUCTORS
 from .function_options import choose
 from .overloads import choose_overload
@@ -72,6 +72,8 @@ def bind(
     converted = tuple(map(convert, arranged or (), best.targets))
     if names.is_comparison(implementation.file, implementation.name):
         converted = compared(arranged or (), converted)
+    elif names.is_ordering(implementation.file, implementation.name):
+        converted = ordered(arranged or (), converted)
     if output is None and file is None and converted:
         derived = aliases.undeclared_result(implementation.name, type_of(converted[0]), derived)
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
@@ -94,7 +96,7 @@ def bind(
 def bind_scalar(
     name: str,
     declared: str | None,
-    arguments: Sequence[ir.Expression | str],
+    values: Sequence[ir.Expression | str],
     *,
     options: Mapping[str, Sequence[str]] | None = None,
     output: Type | None = None,
@@ -104,26 +106,27 @@ def bind_scalar(
     """The expression of a scalar function's use: a call, its negation, or a value that a function name builds."""
     base, _ = names.split(name)
     if (construct := CONSTRUCTORS.get(base)) is not None:
-        return construct(arguments, output, plan_path)
+        return construct(values, output, plan_path)
     bound = bind(
         ir.FunctionKind.SCALAR,
         name,
         declared,
-        arguments,
+        values,
         options=options,
         output=output,
         dialect=dialect,
         plan_path=plan_path,
     )
+    arguments = expressions(bound.arguments)
     call = ir.Call(
         function=bound.function,
-        arguments=expressions(bound.arguments),
-        type=bound.type,
+        arguments=arguments,
+        type=type_of_choice(arguments, bound.type),
         options=bound.options,
         plan_path=plan_path,
     )
     if not bound.negated:
-        return call
+        return together(call, bound.type)
     return ir.Call(
         function=bind(ir.FunctionKind.SCALAR, "not", None, [call], plan_path=plan_path).function,
         arguments=(call,),

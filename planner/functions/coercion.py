@@ -58,7 +58,8 @@ def cost(source: Type, target: Type, value: Literal | None) -> int | None:  # no
         case t.Integer(), t.Integer():
             return _integer_cost(source, target)
         case t.Integer(), t.Decimal(precision=precision, scale=scale):
-            return 6 if as_decimal(source, value and value.value).precision <= precision - scale else None
+            fits = as_decimal(source, value and value.value).precision <= precision - scale
+            return 6 if fits or precision == 38 else None
         case t.Integer(), t.Float(bits=64):
             return 10
         case t.Float(bits=32), t.Float(bits=64):

@@ -12,9 +12,11 @@ from typing import Final
 
 from .registry import files
 
+_FILE_OF_COMPARISONS: Final = "functions_comparison"
 _COMPARISONS: Final = frozenset(
     ("equal", "not_equal", "lt", "lte", "gt", "gte", "is_distinct_from", "is_not_distinct_from")
 )
+_ORDERINGS: Final = frozenset(("between", "least", "greatest", "least_skip_null", "greatest_skip_null", "nullif"))
 _SHORT: Final = 200
 _LONG: Final[dict[str, str]] = {
     "boolean": "bool",
@@ -68,4 +70,9 @@ _remembered_file: Final = lru_cache(maxsize=1024)(_file)
 
 def is_comparison(file: str, name: str) -> bool:
     """Tests whether an official function compares two operands."""
-    return file == "functions_comparison" and name in _COMPARISONS
+    return file == _FILE_OF_COMPARISONS and name in _COMPARISONS
+
+
+def is_ordering(file: str, name: str) -> bool:
+    """Tests whether a function compares all of its arguments with each other, and may give one of them."""
+    return file == _FILE_OF_COMPARISONS and name in _ORDERINGS

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from .. import ir
+from ..functions.argument_types import PARTS
 from ..functions.templates.named_values import let
 from ..functions.templates.use import error, readable_moment
 from ..ir import types as t
@@ -26,6 +27,11 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
     """
     if on_failure is ir.CastFailure.CLAMPED and isinstance(source, t.Decimal) and isinstance(target, t.Decimal):
         return let(sql, lambda value: _clamped(value, source, target))
+    match source, target:
+        case t.Decimal(), t.Struct():
+            return let(sql, _apart)
+        case t.Struct(), t.Decimal():
+            return let(sql, lambda value: _together(value, target))
     function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
     converted = _converted(sql, source, target, function)
     match target:
@@ -53,6 +59,26 @@ def _clamped(value: str, source: t.Decimal, target: t.Decimal) -> str:
     above, below = (f"CAST('{sign}{beyond}' AS {sql_type(source)})" for sign in ("", "-"))
     ends = f"WHEN {value} >= {above} THEN {most} WHEN {value} <= {below} THEN {least}"
     return f"CASE {ends} ELSE CAST({value} AS {sql_type(target)}) END"
+
+
+def _apart(value: str) -> str:
+    """A decimal's whole part and its fraction."""
+    whole, fraction = map(sql_type, PARTS.fields)
+    parts = f"struct_pack(f1 := CAST(trunc({value}) AS {whole}), f2 := CAST({value} - trunc({value}) AS {fraction}))"
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE {parts} END"
+
+
+def _together(value: str, target: t.Decimal) -> str:
+    """The decimal of a whole part and a fraction."""
+    whole, fraction = (f"struct_extract_at({value}, {at})" for at in (1, 2))
+    placed = f"CAST({fraction} AS DECIMAL(38,{target.scale}))"
+    wrong = f"{placed} <> {fraction}"
+    if (digits := target.precision - target.scale) < 38:
+        beyond = f"CAST('{10**digits}' AS DECIMAL(38,0))"
+        wrong = f"{wrong} OR {whole} >= {beyond} OR {whole} <= -{beyond}"
+    wanted = sql_type(target)
+    wide = error(f"the result has more digits than {t.required(target)}")
+    return f"CASE WHEN {wrong} THEN {wide} ELSE CAST(CAST({whole} AS {wanted}) + {placed} AS {wanted}) END"
 
 
 def declared(sql: str, source: Type, target: Type) -> str:

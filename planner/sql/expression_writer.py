@@ -19,7 +19,7 @@ from ..functions import result_types
 from ..functions.aliases import type_of
 from ..functions.function_options import choose
 from ..functions.templates import entry, named_values
-from ..functions.templates.comparison import balanced
+from ..functions.templates.comparison import balanced, rows_equal
 from ..functions.templates.named_values import let_bound, let_compared, let_lazy, let_written_out, written
 from ..functions.templates.use import AggregateCall, Use
 from ..functions.templates.window_functions import RANKING
@@ -422,13 +422,15 @@ def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
         # Compared with true, the subquery stays a column of each row. As the filter itself it would become a semi join,
         # whose sides DuckDB may swap, and with them the order of the rows.
         return f"({named_values.subquery(f'({written(_row_of(value))} IN ({rows}))')} = true)"
-    options = []
+    options: list[Sequence[str]] = []
     for option in one_of.options:
-        options.append(_row_of((yield from _each(option, part))))  # noqa: PERF401  # a comprehension cannot yield
+        options.append((yield from _each(option, part)))  # noqa: PERF401  # a comprehension cannot yield
     if not options:
         return "false"
     let = let_lazy if is_lazy else let_compared
-    return let(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))")
+    if len(value) > 1 and one_of.type.nullable:  # DuckDB takes nulls in rows for values
+        return let(value, lambda named: balanced(" OR ", [rows_equal(named, option) for option in options]))
+    return let(value, lambda named: f"({_row_of(named)} IN ({', '.join(map(_row_of, options))}))")
 
 
 def _row_of(items: Sequence[str]) -> str:

@@ -155,6 +155,7 @@ Some producers do not write what Substrait asks for. Tidegate reads their plans 
 | ibis-substrait | an offset without a limit is written with a limit of 0 rows | all rows after the offset, with a warning. `limit(0, offset=n)` is the same plan |
 | DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](#what-plans-lose)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
+| DataFusion, DuckDB's extension | a decimal of 38 places beside an integer, or beside a decimal with more digits in front of the point, is compared as `decimal(38, 38)`: the plan has the casts | as written: a value of 1 or more is an error, as it is in DataFusion. Without the casts Tidegate compares [such decimals](plans-and-coverage.md) |
 | DataFusion | the sum of a very large limit and an offset is a negative number of rows | all rows |
 | pyarrow (Acero) | `if_else` with a condition that is null, where pyarrow gives null; `is_in` of a null, where pyarrow gives false | as written: the value of the else, and null |
 | every plan that states a version of Substrait below 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from ... import ir
+from ...functions import in_one_order
 from ...ir.types import Boolean
 from .. import poison
 from ..comparing import comparable
@@ -64,4 +65,6 @@ def _one_of(
     if any(map(is_unknown, everything)):
         return poison.EXPRESSION
     nullable = any(type_.nullable for type_ in everything)
+    columns = [in_one_order(column) for column in zip(value, *options, strict=True)]
+    value, *options = zip(*columns, strict=True)
     return ir.OneOf(value=value, options=tuple(options), type=Boolean(nullable=nullable))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Final
 
 from ... import ir
+from ...functions import in_one_order
+from ...ir import building
 from ...ir.types import Boolean, nullable
 from .. import poison
 from ..comparing import comparable
@@ -110,9 +113,22 @@ def _matching(
     if any(map(is_unknown, types)):
         return poison.EXPRESSION
     boolean = Boolean(nullable=any(type_.nullable for type_ in types))
+    needles, relation = _in_one_order(needles, relation)
     return ir.Subquery(
         kind=kind, relation=relation, type=boolean, needles=needles, comparison=comparison, plan_path=str(plan_path)
     )
+
+
+def _in_one_order(
+    needles: tuple[ir.Expression, ...], relation: ir.Relation
+) -> tuple[tuple[ir.Expression, ...], ir.Relation]:
+    """The needles and the rows, in types that can be compared."""
+    fields = building.columns(relation.schema)
+    pairs = [in_one_order(pair) for pair in zip(needles, fields, strict=True)]
+    changed = [pair[1] for pair in pairs]
+    if all(map(operator.is_, changed, fields)):
+        return needles, relation
+    return tuple(pair[0] for pair in pairs), building.project(relation, changed)
 
 
 def _has_width(decoder: Decoder, relation: ir.Relation, width: int, plan_path: PlanPath) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import ir
+from ...functions import in_one_order
 from .. import poison
 from ..comparing import comparable
 from ..decoder import Decoder, Steps
@@ -34,6 +35,8 @@ def convert_switch(decoder: Decoder, message: Message, plan_path: PlanPath, scop
     results, type_ = one_type(decoder, thens, otherwise, plan_path)
     if type_ is None or is_unknown(match.type) or any(is_unknown(case.type) for case in cases):
         return poison.EXPRESSION
+    match, *compared = in_one_order([match, *cases])
+    cases = [case for case in compared if isinstance(case, ir.Literal)]
     return ir.Switch(
         match=match,
         clauses=tuple(zip(cases, results, strict=False)),

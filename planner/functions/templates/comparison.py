@@ -23,6 +23,11 @@ def balanced(symbol: str, parts: Sequence[str]) -> str:
     return layer[0]
 
 
+def rows_equal(row: Sequence[str], other: Sequence[str]) -> str:
+    """The equality of two rows: null where a null decides it."""
+    return f"({' AND '.join(f'{this} = {that}' for this, that in zip(row, other, strict=True))})"
+
+
 def comparable(use: Use, index: int) -> str:
     """An argument in the form that comparisons see."""
     sql = use.arguments[index]

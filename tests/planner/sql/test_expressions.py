@@ -314,3 +314,12 @@ def test_two_thousand_nested_calls_bind_and_render_without_recursion():
     for _ in range(2000):
         expression = bind_scalar("add", None, [expression, number(1, t.Integer(bits=64))])
     assert render(expression, OneRow()).count("+") == 2000
+
+
+@pytest.mark.parametrize(
+    ("row", "other", "equal"),
+    [((1, 2), (1, 2), True), ((None, 2), (1, 2), None), ((None, 2), (1, 3), False), ((None, None), (None, None), None)],
+)
+def test_a_null_in_a_row_leaves_open_whether_the_row_is_in_a_list(row, other, equal):
+    rows = [tuple(ir.Literal(value=value, type=t.Integer(bits=64)) for value in values) for values in (row, other)]
+    assert value_of(ir.OneOf(value=rows[0], options=(rows[1],), type=t.Boolean())) is equal
