@@ -129,3 +129,11 @@ def sentence(text: str) -> str:
 
 def _at(plan_path: str, sentence: str) -> str:
     return f"{plan_path}: {sentence}" if plan_path else sentence
+
+
+def follows_error(exit_: GeneratorExit) -> bool:
+    """True where the output is closed because of an error, not because no more rows are wanted."""
+    cause: BaseException | None = exit_
+    while isinstance(cause, GeneratorExit):
+        cause = cause.__context__
+    return cause is not None

@@ -24,7 +24,6 @@ import pyarrow as pa
 from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.values import Spill
-from ..core.blocks import gathered
 from ..core.operator import Operator, Stream
 from ..core.piece import Piece
 from ..core.sizes import BATCH_BYTES, batch_bytes, fixed_row_bytes, rows_within
@@ -208,10 +207,13 @@ class Fragment(Operator):
                     self._watch.end()
                     given_out += batch.num_rows
                     yield batch
-            if has_files:
-                files.check(self._stop_if_interrupted)
+            self._check_read()
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
+        except GeneratorExit as exit_:
+            if given_out and not self._interrupted and not failures.follows_error(exit_):
+                self._check_read()  # the rows so far are kept
+            raise
         finally:
             self._watch.end()
             self._reads = files.reads(self._statement.profile, given_out)
@@ -220,6 +222,13 @@ class Fragment(Operator):
                 relation.end()
             if self._beside is not None:
                 self._beside.close()
+
+    def _check_read(self) -> None:
+        """Raise where a stream failed when it was closed, or a page that was read differs from its checksum."""
+        for relation in self._inputs:
+            if relation.failure is not None:
+                raise relation.failure
+        self._files.check(self._stop_if_interrupted)
 
     def _finished(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         if self._result is None:
@@ -323,7 +332,9 @@ class Fragment(Operator):
         size, room, most = 0, self._spill_room(), min(FETCHED_BYTES, self._memory // _FETCHED_SHARE)
         for relation in self._inputs:
             size += relation.hold(most - size, room)
-        return size <= most and not (self._functions.counting and prod(map(_held_rows, self._inputs)) > BATCH_ROWS)
+        return size <= most and not (
+            self._functions.counting and prod(max(relation.held_rows, 1) for relation in self._inputs) > BATCH_ROWS
+        )
 
     def _fetched(self) -> Generator[pa.RecordBatch]:
         self._functions.begin(in_all=True)
@@ -337,7 +348,7 @@ class Fragment(Operator):
                 relation.read_last()
         self._functions.begin(in_all=False)
         rows = self._statement.stream(sql, values, self._batch_rows())
-        return _gathered(rows, self._functions) if self._functions.counting else rows
+        return self._functions.gathered(rows) if self._functions.counting else rows
 
     def _batch_rows(self) -> int:
         """The number of rows to hand out at once: a row may be made of one row of each input."""
@@ -431,20 +442,9 @@ class Fragment(Operator):
             return loop
         if failures.is_fatal(error):
             self._instance.broken = True
-        if failures.may_be_a_file(error):
-            blamed = self._files.bad_file(self._stop_if_interrupted)
-            if blamed is not None:
-                return blamed
+        is_blamed = failures.may_be_a_file(error)
+        if is_blamed and (blamed := self._files.bad_file(self._stop_if_interrupted)) is not None:
+            return blamed
         return self._watch.named(
             failures.translate(error, self._plan_path, self._memory, self._files.named(failures.text_of(error)))
         )
-
-
-def _gathered(rows: Generator[pa.RecordBatch], functions: StatementFunctions) -> Generator[pa.RecordBatch]:
-    """The rows in fewer batches. Closing the iterator closes `rows`."""
-    with closing(rows):
-        yield from gathered(functions.counting.handed_out(rows))
-
-
-def _held_rows(relation: FragmentInput) -> int:
-    return max(relation.held_rows, 1)

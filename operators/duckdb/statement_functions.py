@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from typing import Final
 
@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError, TidegateError
+from ..core.blocks import gathered
 from ..python_functions import (
     GIVEN,
     PYTHON_FUNCTIONS,
@@ -89,6 +90,11 @@ class StatementFunctions:
         """Begin a run, which `counting` counts as said there."""
         self.failure = None
         self.counting.begin(in_all=in_all)
+
+    def gathered(self, rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        """The rows that DuckDB hands out, in fewer batches. Closing the iterator closes `rows`."""
+        with closing(rows):
+            yield from gathered(self.counting.handed_out(rows))
 
     def close(self) -> None:
         self._inner.close()

@@ -262,7 +262,14 @@ class FragmentInput:
             raise
         finally:
             if not self._again and self._block is None:
-                stream.close()
+                self._close(stream)
+
+    def _close(self, stream: Stream) -> None:
+        """Close the stream. DuckDB loses an error of this call, so that the fragment raises it."""
+        try:
+            stream.close()
+        except Exception as error:  # noqa: BLE001  # kept for the fragment
+            self.failure = self.failure or error
 
     def _columns(self, batch: pa.RecordBatch, positions: Iterable[int]) -> list[pa.Array]:
         if not self._renamed and not self._nested:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from ...proto.errors import SplitError
 from ..core.batches import batch_of
 from ..core.column import Column
+from ..core.interrupts import look
 from ..core.piece import FilePiece, Piece
 from ..duckdb import failures
 from ..duckdb.conform import Conform
@@ -26,6 +27,7 @@ from ..duckdb.instances import Instance
 from ..sources.file_relations import FileSource, define, native_obstacle
 from ..sources.file_versions import HeldFiles
 from ..sources.formats.matching import match_columns
+from ..sources.page_checks import check_read
 from .index import Index, Matches
 
 _KEYS = "keys"
@@ -87,6 +89,7 @@ class FileIndex(Index):
         obstacle = native_obstacle(pieces, read)
         if obstacle is not None:
             raise SplitError(f"index {name!r} cannot look up in files: {obstacle}", reason="UNSUPPORTED_INDEX")
+        self._read = read
         self._pieces = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
         self._held = HeldFiles(self._pieces)
         self._sql, self._values = _statement(read, len(keys), self._pieces, self._held.paths)
@@ -96,11 +99,14 @@ class FileIndex(Index):
         self._idle: list[_Session] = []
         self._busy: list[_Session] = []
         self._closed = False
+        self._log = instance.read_log if any(piece.checksums for piece in self._pieces) else None
+        self._checking = threading.Lock()
+        self._damage: SplitError | None = None
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
         try:
             self._held.check()
-            with self._session() as session:
+            with self._session() as session, self._checked():
                 session.keys.set(keys)
                 reader = self._instance.engine.stream(session.connection, self._sql, self._values)
                 with closing(batches_of(reader)) as batches:
@@ -142,6 +148,32 @@ class FileIndex(Index):
         limit = self._instance.settings.memory_limit
         message = failures.translate(error, "", limit, self._held.named(failures.text_of(error))).message
         return _EngineError(message, kind=failures.kind_of(error))
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Verify the checksums of the pages that a look-up reads, or raise. Look-ups run side by side on the same
+        files, so one may verify what another has read: each waits for the others' verification, and fails with them.
+        """
+        if self._log is None:
+            yield
+            return
+        paths = tuple(self._held.paths.values())
+        self._log.begin()
+        try:
+            yield
+        except BaseException:
+            with suppress(duckdb.Error):  # where DuckDB has failed, its log fails, too
+                self._log.end(paths)
+            raise
+        with self._checking:
+            reads = self._log.end(paths)
+            if self._damage is None:
+                try:
+                    check_read(self._pieces, self._read, self._held, look, reads)
+                except SplitError as error:
+                    self._damage = error
+            if self._damage is not None:
+                raise self._damage
 
     @contextmanager
     def _session(self) -> Iterator[_Session]:

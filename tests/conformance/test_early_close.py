@@ -9,11 +9,16 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from substrait import algebra_pb2 as algebra
 
 import tidegate
 from tidegate.proto.statistics import EpochStatistics
+from tidegate.relations import UserOperator
 
+from ..executor import operated_plans as operated
 from ..executor.plans import filtered, limited, plan, read
+from ..on_channels import on_channels
+from .resident_epoch import PassedOn
 
 ROWS = 2_000_000
 GROUPS = 100
@@ -76,3 +81,33 @@ def test_a_limit_touches_a_few_of_a_hundred_row_groups(folder: Path) -> None:
         epoch(SOURCE, ROWS, path)
     for relation in (limited(SOURCE, 10), limited(filtered(SOURCE, 0, 5), 10)):
         epoch(relation, 10, path)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_what_a_limit_above_an_operator_has_read_has_its_checksums(channels: int, tmp_path: Path) -> None:
+    """The operator is closed before it has read the file to its end, and closes the reading of the file."""
+    path = tmp_path / "f.parquet"
+    table = pa.table({"k": np.arange(10**9, 10**9 + 200_000)})
+    pq.write_table(
+        table, path, row_group_size=10_000, use_dictionary=False, compression="none", write_page_checksum=True
+    )
+    limit = algebra.Rel()
+    limit.fetch.input.CopyFrom(
+        operated.operated(UserOperator(name="passed on"), operated.read("t", {"k": operated.I64}))
+    )
+    limit.fetch.count_expr.literal.i64 = 10
+    operators = {"passed on": tidegate.user_operator(PassedOn)}
+
+    def answer() -> pa.Table:
+        with (
+            tidegate.local(roots=[tmp_path], operators=operators) as client,
+            client.create_task(operated.plan(limit, ["k"]), **on_channels(channels)) as task,
+        ):
+            return task.run_epoch({"t": path}).table()
+
+    assert answer()["k"].to_pylist() == [*range(10**9, 10**9 + 10)]
+    data = path.read_bytes()
+    at = data.index((10**9 + 7).to_bytes(8, "little"))
+    path.write_bytes(data[:at] + (5).to_bytes(8, "little") + data[at + 8 :])
+    with pytest.raises(tidegate.TaskFailed, match="does not match its checksum"):
+        answer()

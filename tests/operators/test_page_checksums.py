@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +191,42 @@ def test_ranges_touch_and_cover_bytes() -> None:
             wanted = set(range(start, end))
             assert ranges.touch(start, end) == bool(wanted & read), (start, end)
             assert ranges.cover(start, end) == (wanted <= read), (start, end)
+
+
+def test_rows_that_were_taken_before_their_reading_was_stopped_are_verified(
+    sound: list[bytes], root: Path, instance: Instance
+) -> None:
+    """A batch is 65,536 rows, of the first file alone."""
+    sources = [FileSource(source="t", relation="t", columns=tuple(COLUMNS))]
+    fragment = Fragment("SELECT c0, c1 FROM t", schema=SCHEMA, instance=instance, files=sources)
+    for number, group, refused in ((0, 0, True), (0, 2, True), (1, 2, False)):
+        for name, data in zip(FILES, sound, strict=True):
+            (root / name).write_bytes(data)
+        damage(root / FILES[number], sound[number], group, 1)
+        fragment.assign("t", pieces(root))
+        batches = fragment.run([])
+        assert next(batches).num_rows == 65_536
+        with pytest.raises(SplitError, match="of column 'v' at byte") if refused else nullcontext():
+            batches.close()  # type: ignore[attr-defined]
+    fragment.close()
+
+
+def test_an_error_that_closes_a_reading_stays_the_error(sound: list[bytes], root: Path, instance: Instance) -> None:
+    damage(root / FILES[0], sound[0], 0, 1)
+    sources = [FileSource(source="t", relation="t", columns=tuple(COLUMNS))]
+    fragment = Fragment("SELECT c0, c1 FROM t", schema=SCHEMA, instance=instance, files=sources)
+    fragment.assign("t", pieces(root))
+    with pytest.raises(RuntimeError, match="of my own"):
+        fail_at(closing(passed_on(fragment.run([]))))
+    fragment.close()
+
+
+def fail_at(rows: closing[Generator[pa.RecordBatch]]) -> None:
+    with rows as batches:
+        next(batches)
+        raise RuntimeError("of my own")
+
+
+def passed_on(batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    with closing(batches):  # type: ignore[type-var]
+        yield from batches

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidegate.operators.core.piece import Piece
@@ -133,3 +134,21 @@ def test_what_could_not_be_read_may_be_tried_again(
     with pytest.raises(Exception, match=r"Could not read|no magic bytes") as caught:
         numbers(index, "x")
     assert index.retryable(caught.value) == again
+
+
+def test_pages_that_a_look_up_reads_have_their_checksums(root: Path, instance: Instance) -> None:
+    """A file of two row groups, of which the second one is damaged. DuckDB reads its last pages with the footer."""
+    table = pa.table({"k": [key for key in "ab" for _ in range(9_000)], "n": range(100_000, 118_000)})
+    pq.write_table(
+        table, root / "t.parquet", row_group_size=9_000, compression="none", use_dictionary=False,
+        data_page_size=1 << 12, write_page_checksum=True,
+    )  # fmt: skip
+    data = (root / "t.parquet").read_bytes()
+    at = data.index((109_004).to_bytes(8, "little"))
+    (root / "t.parquet").write_bytes(data[:at] + (7).to_bytes(8, "little") + data[at + 8 :])
+    index = over(pieces_of(root / "t.parquet", root), instance)
+    assert numbers(index, "a") == [*range(100_000, 109_000)]
+    for key in "ba":
+        with pytest.raises(SplitError, match=r"of column 'n' at byte .* does not match its checksum") as refused:
+            numbers(index, key)
+        assert refused.value.reason == "FILE_UNREADABLE"
