@@ -92,7 +92,7 @@ def _datafusion(source: Type, target: Type) -> BeforeCast | None:
             return BeforeCast("single", _NUMBERS)
         case t.Float(), (t.String() | t.VarChar()):
             return BeforeCast("float_text", _NUMBERS)
-        case t.Timestamp(), (t.String() | t.VarChar()):
+        case ((t.Date() | t.Timestamp() | t.TimestampTz()), (t.String() | t.VarChar())):
             return BeforeCast("iso_text", _MOMENTS)
         case ((t.Time() | t.Timestamp() | t.TimestampTz()), (t.Time() | t.Timestamp() | t.TimestampTz())):
             if target.precision < source.precision:

@@ -82,7 +82,8 @@ extension, too" are the exceptions: there the producer names Substrait's extensi
 | DataFusion | `sqrt` | an error for a number below 0 |
 | DataFusion | `cardinality` of lists of lists | the number of elements of the innermost lists |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
-| DataFusion | a cast of a timestamp to text | ISO 8601, with a `T` |
+| DataFusion | a cast of a date or a timestamp to text | ISO 8601, with a `T`, and with a `Z` behind an instant. Years before 0 and after 9999 have a sign: `+10000-01-01` |
+| DataFusion | a date plus or minus an interval | a time of the interval is cut to whole days, towards 0: a date less 25 hours is the day before |
 | DataFusion | a cast of a timestamp to fewer places | the places are cut off, towards 1970 |
 | DataFusion | a cast of a timestamp or a time to a time of fewer places | the places are cut off, towards midnight |
 | DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
@@ -124,7 +125,10 @@ For a few values Tidegate does not give DataFusion's answer:
 | the product of two decimals of up to 18 digits, with six decimal places in all or fewer, if it has more than 18 digits (then it is at least 10^12) | the product | an error; cast one of them to a decimal of 19 digits or more |
 | `<`, `<=`, `>`, `>=`, `greatest` and `least` of lists or structs with nulls inside; sorting by them, or `array_sort` of them, with `ASC NULLS FIRST` or `DESC NULLS LAST` | takes a null inside for the least value | an error |
 | a cast of a list, struct or map whose elements DataFusion casts otherwise than DuckDB, such as floats to integers | casts the elements | refused (`BAD_CAST`) |
-| -0.0 and 0.0 in lists | are different | are equal |
+| -0.0 and 0.0 in lists, `ORDER BY`, `PARTITION BY`, `CASE x WHEN`, `nullif` and `count(DISTINCT x)` | are different | are equal |
+| NaN whose sign bit is set | is less than all numbers, and another value than NaN | is NaN |
+| `min` and `max` of floats by groups | leave most NaN out; an infinity of 32 bits is the largest float | NaN is the greatest value; an infinity is itself |
+| `date_part` of a moment outside of the years -262143 to 262142 | null | the part |
 | a frame that moves away from an infinity or NaN | keeps NaN | has the value of its own rows |
 | `approx_median`, `approx_percentile_cont`; `percentile_cont` between two values | approximate; four or five digits | exact |
 | `date_bin` of a moment outside of the years 1677 to 2262 | null | the bin, or an error |
@@ -205,6 +209,7 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
 | `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate takes an equality in the join's condition for the comparison of `NOT IN`, and all else for the subquery's own condition. So an outer row that SQL keeps may be lost: if the condition is true for no inner row, and an equality is null for some inner row. This can happen with `NOT EXISTS`, and with `NOT IN` over a subquery that itself compares a column with the outer row by `=`. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
+| a column of instants of a time zone other than UTC | instants without their zone. `date_part`, `date_trunc`, `to_local_time`, casts to dates and texts, and intervals of days and months are those of UTC; there is no warning |
 | `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so Tidegate cannot know. The answer is that of the call without it, and there is no warning. The list below has such queries: they run "as written" |
 
 Six plans that DuckDB wrote (3, 5, 7, 8, 10 and 18) have the filter `o_custkey <= 7499`: the largest key in the data

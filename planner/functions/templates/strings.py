@@ -171,8 +171,17 @@ def _title(use: Use) -> str:
 
 
 def _pad(function: str) -> Template:
+    """A text of a length. Without characters to pad with, which DuckDB takes for an error, it stays shorter."""
+
+    def padded(values: Sequence[str]) -> str:
+        x, length, characters = values
+        wanted = f"CASE WHEN {length} < 0 THEN 0 ELSE {length} END"
+        return f"CASE WHEN {characters} = '' THEN left({x}, {wanted}) ELSE {function}({x}, {wanted}, {characters}) END"
+
     def template(use: Use) -> str:
         x, length, characters = use.arguments
+        if not use.constant(2):
+            return let_all(use.arguments, padded)
         wanted = let(length, lambda n: f"CASE WHEN {n} < 0 THEN 0 ELSE {n} END")
         return f"{function}({x}, {wanted}, {characters})"
 

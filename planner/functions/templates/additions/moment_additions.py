@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from .....operators.core import quoting
@@ -34,6 +35,9 @@ _FRACTIONS: Final = frozenset({"3f", "6f", "9f", "f", ".3f", ".6f", ".9f"})
 _MICROS: Final = 6
 _FIRST_MICROSECOND: Final = -9_223_372_022_400_000_000
 """DuckDB's first moment."""
+_DAY: Final = 86_400_000_000
+"""The microseconds of a day."""
+_DIRECTIVE_OF_DUCKDB: Final = re.compile(r"%-?.", re.DOTALL)
 _ORIGIN: Final = "TIMESTAMP '1970-01-01'"
 
 
@@ -57,7 +61,24 @@ def _coarse(use: Use, index: int) -> str:
 
 
 def _shift(symbol: str) -> Template:
-    return lambda use: use.cast(f"({_fine(use, 0)} {symbol} {use.arguments[1]})")
+    def template(use: Use) -> str:
+        x, interval = _fine(use, 0), use.arguments[1]
+        if isinstance(use.type(0), t.Date):
+            return use.cast(f"({x} {symbol} {let(interval, _whole_days)})")
+        return use.cast(f"({x} {symbol} {interval})")
+
+    return template
+
+
+def _whole_days(interval: str) -> str:
+    """An interval whose time of day is cut, towards zero, to whole days."""
+    months = f"date_part('year', {interval}) * 12 + date_part('month', {interval})"
+    time = (
+        f"date_part('hour', {interval}) * 3600000000 + date_part('minute', {interval}) * 60000000"
+        f" + date_part('microsecond', {interval})"
+    )
+    days = f"date_part('day', {interval}) + ({time}) // {_DAY}"
+    return f"(to_months(CAST({months} AS INTEGER)) + to_days(CAST({days} AS INTEGER)))"
 
 
 def _subtract(use: Use) -> str:
@@ -133,18 +154,57 @@ def _format(use: Use, unknown: frozenset[str] = frozenset()) -> str:
             use.refuse(f"the directive {match.group()} is not supported; there are: {have}")
         return _DIRECTIVES[match[1]]
 
-    return quoting.text(_DIRECTIVE.sub(translated, use.constant_format()))
+    return _DIRECTIVE.sub(translated, use.constant_format())
 
 
 def _to_char(use: Use) -> str:
     format_ = _format(use, _FRACTIONS if isinstance(use.type(0), t.Date) else frozenset())
-    return f"strftime({_fine(use, 0)}, {format_})"
+    if not any(match.group() in _YEAR_TEXTS for match in _DIRECTIVE_OF_DUCKDB.finditer(format_)):
+        return f"strftime({_fine(use, 0)}, {quoting.text(format_)})"
+    return let(_fine(use, 0), lambda x: _with_any_year(x, format_))
+
+
+def _signed(part: str) -> Callable[[str], str]:
+    """The year of a moment in four digits; with a sign where it has more, or lies before the year 0."""
+
+    def written(x: str) -> str:
+        year = f"date_part('{part}', {x})"
+        short, long = (f"format('{{:{width}d}}', {year})" for width in ("04", "+05"))
+        return f"(CASE WHEN {year} BETWEEN 0 AND 9999 THEN {short} ELSE {long} END)"
+
+    return written
+
+
+_YEAR_TEXTS: Final[dict[str, Callable[[str], str]]] = {
+    "%Y": _signed("year"),
+    "%G": _signed("isoyear"),
+    "%y": lambda x: f"format('{{:02d}}', (date_part('year', {x}) % 100 + 100) % 100)",
+}
+"""The years of a moment by DuckDB's directives, as Rust's chrono writes them."""
+
+
+def _with_any_year(x: str, format_: str) -> str:
+    """A moment by a format of DuckDB, which writes years from 1 to 9998 as Rust's chrono does."""
+    parts: list[str] = []
+    plain, end = "", 0
+    for match in _DIRECTIVE_OF_DUCKDB.finditer(format_):
+        plain, end = plain + format_[end : match.start()], match.end()
+        if (year := _YEAR_TEXTS.get(match.group())) is None:
+            plain += match.group()
+            continue
+        parts += [f"strftime({x}, {quoting.text(plain)})"] if plain else []
+        parts.append(year(x))
+        plain = ""
+    plain += format_[end:]
+    parts += [f"strftime({x}, {quoting.text(plain)})"] if plain else []
+    usual = f"date_part('year', {x}) BETWEEN 1 AND 9998"
+    return f"CASE WHEN {usual} THEN strftime({x}, {quoting.text(format_)}) ELSE {' || '.join(parts)} END"
 
 
 def _to_date(use: Use) -> str:
     if len(use.arguments) == 1:
         return use.cast(use.arguments[0])
-    return use.cast(f"strptime({readable_moment(use.arguments[0])}, {_format(use, _FRACTIONS)})")
+    return use.cast(f"strptime({readable_moment(use.arguments[0])}, {quoting.text(_format(use, _FRACTIONS))})")
 
 
 def _units(per_second: int) -> Template:
@@ -167,14 +227,30 @@ def _from_microseconds(n: str) -> str:
 
 
 def _iso_text(use: Use) -> str:
-    """The text with a T between date and time, and 0, 3 or 6 digits behind the second."""
+    """The text with a T between date and time, and 0, 3, 6 or 9 digits behind the second; an instant's is of UTC."""
+    x, type_ = use.arguments[0], use.type(0)
+    if isinstance(type_, t.Date):
+        return let(x, lambda day: _with_any_year(day, "%Y-%m-%d"))
+    if isinstance(type_, t.TimestampTz):
+        x = f"({_fine(use, 0)} AT TIME ZONE 'UTC')"
+    elif isinstance(type_, t.Timestamp) and type_.precision <= _MICROS:
+        x = f"CAST({x} AS TIMESTAMP)"
+    return let(x, lambda moment: _iso_time(moment, type_))
 
-    def written(x: str) -> str:
-        text, micros = f"strftime({x}, '%Y-%m-%dT%H:%M:%S", f"date_part('microsecond', {x})"
-        whole = f"CASE WHEN {micros} % 1000000 = 0 THEN {text}') WHEN {micros} % 1000 = 0 THEN {text}.%g')"
-        return f"{whole} ELSE {text}.%f') END"
 
-    return let(f"CAST({_fine(use, 0)} AS TIMESTAMP)", written)
+def _iso_time(x: str, type_: t.Type) -> str:
+    zone = "Z" if isinstance(type_, t.TimestampTz) else ""
+    if isinstance(type_, t.Timestamp) and type_.precision > _MICROS:
+        behind = f"((epoch_ns({x}) % 1000000000 + 1000000000) % 1000000000)"
+        digits = (
+            f"CASE WHEN {behind} = 0 THEN '' WHEN {behind} % 1000000 = 0 THEN format('.{{:03d}}', {behind} // 1000000)"
+            f" WHEN {behind} % 1000 = 0 THEN format('.{{:06d}}', {behind} // 1000)"
+            f" ELSE format('.{{:09d}}', {behind}) END"
+        )
+        return f"(strftime({x}, '%Y-%m-%dT%H:%M:%S') || {digits})"
+    micros = f"date_part('microsecond', {x})"
+    whole, millis, fine = (_with_any_year(x, f"%Y-%m-%dT%H:%M:%S{digits}{zone}") for digits in ("", ".%g", ".%f"))
+    return f"CASE WHEN {micros} % 1000000 = 0 THEN {whole} WHEN {micros} % 1000 = 0 THEN {millis} ELSE {fine} END"
 
 
 def _epoch(use: Use) -> str:
@@ -182,7 +258,11 @@ def _epoch(use: Use) -> str:
 
 
 def _nanosecond(use: Use) -> str:
-    return let(f"epoch_ns({use.arguments[0]})", lambda n: f"(({n} % 60000000000 + 60000000000) % 60000000000)")
+    """The nanoseconds of the minute. Most moments have no count of nanoseconds of 64 bits."""
+    x, type_ = use.arguments[0], use.type(0)
+    fine = isinstance(type_, t.Timestamp | t.TimestampTz) and type_.precision > _MICROS
+    unit, size, factor = ("ns", 60_000_000_000, 1) if fine else ("us", 60_000_000, 1_000)
+    return let(f"epoch_{unit}({x})", lambda n: f"((({n} % {size} + {size}) % {size}) * {factor})")
 
 
 def _to_local_time(use: Use) -> str:
