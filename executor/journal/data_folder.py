@@ -22,38 +22,44 @@ _open: weakref.WeakSet[DataFolder] = weakref.WeakSet()
 class DataFolder:
     """The folder at `path`, owned by one service until `release` or until this process ends.
 
-    The system holds the lock, so it ends with the process, however the process ends, and a copy of the folder has none.
-    A process that this one forks does not hold it: it may live on after this one was killed.
+    The system holds the locks, so they end with the process, however the process ends, and a copy of the folder has
+    none. One is on the folder itself, because somebody may remove the file `owner`; the other one, on that file, is the
+    only one that services of older versions know. A process that this one forks does not hold them: it may live on
+    after this one was killed.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
+        self._locks: list[int] = []
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_private(self.path)
-            self._lock: int | None = os.open(self.path / _OWNER, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            self._locks.append(os.open(self.path / _OWNER, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            self._locks.append(os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except OSError as error:
+            self.release()
             raise InvalidRequest(
                 f"the service cannot write to {path}, its data folder: {error.strerror}; name another folder (data, "
                 "--data)",
                 reason="DATA_FOLDER",
             ) from error
-        self._take(self._lock)
+        self._take(*self._locks)
         _open.add(self)
 
-    def _take(self, lock: int) -> None:
+    def _take(self, owner_file: int, folder: int) -> None:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for lock in (owner_file, folder):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = os.pread(lock, _LONGEST, 0).decode(errors="replace") or "another service"
-            os.close(lock)
+            owner = os.pread(owner_file, _LONGEST, 0).decode(errors="replace") or "another service"
+            self.release()
             raise Refused(
                 f"the data folder {self.path} belongs to {owner}: stop that service, or name another folder",
                 reason="DATA_IN_USE",
             ) from None
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode(), 0)
+        os.ftruncate(owner_file, 0)
+        os.pwrite(owner_file, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode(), 0)
 
     @property
     def journal(self) -> Path:
@@ -69,9 +75,8 @@ class DataFolder:
 
     def release(self) -> None:
         """Let another service have the folder. May be called more than once."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        while self._locks:
+            os.close(self._locks.pop())
 
 
 def _let_go() -> None:

@@ -14,6 +14,7 @@ Commits wait until the disk has them (`synchronous=FULL`). SQLite itself cuts a 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -114,6 +115,7 @@ class JournalDatabase:
     def __init__(self, path: Path, there: Sequence[str] = ()) -> None:
         self._path = path
         self._there = there
+        self._files: tuple[tuple[int, int], ...] | None = None
         self._reading = threading.Lock()
         check_whole(path)
         with suppress(OSError):  # SQLite says why the file cannot be used
@@ -157,7 +159,9 @@ class JournalDatabase:
             check_format(self._path, self._writer)
 
     def commit(self, statements: Iterable[Statement]) -> None:
-        """Execute the statements in one transaction; afterwards the disk has them. Raises `sqlite3.Error`."""
+        """Execute the statements in one transaction; afterwards the disk has them, under the names that the next
+        service opens. Raises `sqlite3.Error` or `OSError`.
+        """
         writer = self._writer
         try:
             writer.execute("BEGIN IMMEDIATE")
@@ -168,6 +172,15 @@ class JournalDatabase:
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
             raise
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Raise `OSError` if the files that SQLite writes have lost their names, or others have got them."""
+        status = [os.stat(file) for file in (self._path, _log_of(self._path))]
+        files = tuple((file.st_dev, file.st_ino) for file in status)
+        if self._files not in (None, files):
+            raise OSError(f"{self._path} or its log was replaced while the service runs")
+        self._files = files
 
     def tasks(self) -> Iterator[TaskRows]:
         """All tasks with their records, in the order in which they were made."""
@@ -203,6 +216,10 @@ class JournalDatabase:
         self._writer.close()
 
 
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
 def unusable(path: Path, error: Exception) -> Refused | InvalidRequest:
     """The error that says why a database cannot be opened or read."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -220,7 +237,7 @@ def unusable(path: Path, error: Exception) -> Refused | InvalidRequest:
 
 def check_whole(path: Path) -> None:
     """Raise `Refused` if SQLite would pass over commits of the database's log, because the log is damaged."""
-    log = check_log(path.with_name(f"{path.name}-wal"))
+    log = check_log(_log_of(path))
     if log.damaged:
         raise Refused(
             f"{path}-wal is damaged: frame {log.read + 1} of {log.frames} differs from what was written, and there are "

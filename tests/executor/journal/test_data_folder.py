@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import stat
@@ -24,7 +25,7 @@ from tidegate.executor.journal.inspection import DataInspection
 from tidegate.executor.journal.kept_reader import KeptReader
 from tidegate.executor.journal.records import with_checksum
 from tidegate.executor.ledger.split_digest import bytes_digest
-from tidegate.proto.errors import Exhausted, InvalidRequest, Refused, TaskFailed
+from tidegate.proto.errors import Exhausted, InvalidRequest, Refused, TaskFailed, Unavailable
 from tidegate.proto.tidegate.v1 import journal_pb2 as pb
 from tidegate.proto.values import TaskPhase
 from tidegate.server.cli.text_table import text_table
@@ -86,6 +87,32 @@ def test_a_journal_with_more_than_its_tables_is_refused(tmp_path: Path, more: st
         with pytest.raises(Refused, match="has other tables than a journal") as refused:
             look(tmp_path / "data")
         assert refused.value.reason == "DATA_DAMAGED"
+
+
+def test_a_folder_whose_file_of_the_owner_is_removed_still_belongs_to_its_service(tmp_path: Path) -> None:
+    folder = data_folder.DataFolder(tmp_path)
+    (tmp_path / "owner").unlink()
+    with pytest.raises(Refused) as refused:
+        data_folder.DataFolder(tmp_path)
+    assert refused.value.reason == "DATA_IN_USE"
+    folder.release()
+    data_folder.DataFolder(tmp_path).release()
+
+
+@pytest.mark.parametrize("other", ["none", "a copy", "another folder"])
+def test_nothing_is_answered_once_the_journal_has_lost_its_name(tmp_path: Path, other: str) -> None:
+    with Restarts(tmp_path) as service:
+        task = service.create()
+        task.add(1)
+        if other == "another folder":
+            service.data.rename(tmp_path / "moved")
+        for name in ("journal.sqlite", "journal.sqlite-wal") if other != "another folder" else ():
+            (service.data / name).rename(tmp_path / name)
+            if other == "a copy":
+                shutil.copy(tmp_path / name, service.data / name)
+        with pytest.raises(Unavailable) as refused:
+            task.add(2)
+        assert refused.value.reason == "JOURNAL_FAILED"
 
 
 def test_a_process_that_was_forked_does_not_hold_the_folder_of_one_that_was_killed(tmp_path: Path) -> None:
