@@ -66,6 +66,13 @@ class Checkpoints:
         self._collect()
         return described(self._task, manifest)
 
+    def taken(self, name: str) -> Checkpoint | None:
+        """The checkpoint that has this name now; None if there is none, or if its manifest is damaged."""
+        try:
+            return described(self._task, self._folder.manifest(name))
+        except TidegateError:
+            return None
+
     def remove(self, names: Iterable[str]) -> None:
         """Remove checkpoints, and the files that no other one has."""
         for name in names:

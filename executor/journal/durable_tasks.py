@@ -142,7 +142,7 @@ class DurableTasks:
         self._numbers = itertools.count(max((rows.number for rows in tasks), default=secrets.randbits(_FIRST_BITS)) + 1)
         self._stored = tuple(self._read(rows, uses) for rows in tasks)
         for task in self._stored:
-            self.checkpoints.keep(task.identity, task.checkpoints)
+            self.checkpoints.keep(task.identity, task.checkpoints, task.sealed)
         if self.rows.lost():
             _log.warning("the data folder lacks kept rows that its journal names: no rows in it are removed")
             return

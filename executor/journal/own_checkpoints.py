@@ -66,14 +66,15 @@ class OwnCheckpoints:
             if task not in tasks:
                 self._remove(task)
 
-    def keep(self, task: str, epochs: Collection[int]) -> None:
-        """Remove the task's checkpoints of all other epochs. The journal does not have their epochs, because it is
-        older than they are, or does not have the records behind them any more. A later restart would take them for
-        those of its own epochs.
+    def keep(self, task: str, epochs: Collection[int], sealed: int) -> None:
+        """Remove the task's checkpoints of all other epochs. The journal does not have the records behind them any
+        more, or has not sealed them, because it is older than they are: a later restart would take them for those of
+        its own epochs. `sealed` is the last epoch that it has sealed.
         """
         for epoch in self.epochs(task):
+            if epoch > sealed:
+                _log.warning("task %s has a checkpoint at epoch %d, which is not sealed: removed", task, epoch)
             if epoch not in epochs:
-                _log.warning("the checkpoint of task %s at epoch %d does not fit to the journal: removed", task, epoch)
                 self.drop(task, epoch)
 
     def remove(self, task: str) -> None:
@@ -82,6 +83,8 @@ class OwnCheckpoints:
 
     def _remove(self, task: str) -> None:
         try:
+            for epoch in self.epochs(task):  # before their files: one who reads meanwhile finds no damaged ones
+                self.drop(task, epoch)
             self._disk.remove_folder(self._path / task)
         except OSError:  # the next start removes the folder
             _log.exception("the checkpoints of a deleted task could not be removed")

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import partial
 
 from ...proto.errors import InternalError
-from ...proto.values import ErrorValue
+from ...proto.values import Checkpoint, ErrorValue
 from ..api.computation import Computation, Effect
 from ..checkpoints.state import NotedState
 from ..checkpoints.taking import Checkpoints, Position
+from ..ledger.epoch import Epoch
 from .epoch_progress import EpochCheckpoint, EpochProgress, error_for_user
 from .task_state import TaskState
 
@@ -75,7 +76,9 @@ class BeforeBarrier:
         epoch, started = progress.epoch, time.monotonic_ns()
         events, checkpoint, failure = self._task_state.events, None, None
         try:
-            taken = checkpoints.take(name, self._position(progress), self._computation.save)
+            taken = self._replaced_by(epoch, checkpoints, name)
+            if taken is None:
+                taken = checkpoints.take(name, self._position(progress), self._computation.save)
             checkpoint = taken.id
             events.tell("checkpoint_taken", epoch=epoch.number, checkpoint=checkpoint, bytes=taken.size)
         except Exception as error:  # noqa: BLE001
@@ -83,6 +86,19 @@ class BeforeBarrier:
             failure = ErrorValue(reason=known.reason, message=known.message)
             events.tell("checkpoint_failed", logging.WARNING, epoch=epoch.number, error=known)
         progress.checkpoint = EpochCheckpoint(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
+
+    def _replaced_by(self, epoch: Epoch, checkpoints: Checkpoints, name: str) -> Checkpoint | None:
+        """The checkpoint that a later epoch has put in the place of this epoch's one, before the service was started
+        again; None if there is none. The name never goes back to an earlier epoch.
+        """
+        task_state = self._task_state
+        if not task_state.computes_again(epoch.number):
+            return None
+        taken = checkpoints.taken(name)
+        if taken is None or taken.epoch <= epoch.number:
+            return None
+        with task_state.lock:
+            return taken if task_state.ledger.checkpoint(taken.epoch) == name else None
 
     def _position(self, progress: EpochProgress) -> Position:
         """The barrier of an epoch whose rows are in place."""

@@ -334,6 +334,25 @@ def damaged(service: Restarts, task: Client, damage: str, *, newest: bool) -> No
         part.write_bytes(part.read_bytes()[:-1] + b"?")
 
 
+def test_a_task_that_is_being_deleted_has_no_damaged_checkpoints(
+    service: Restarts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, problems = create(service), list[tuple[str, ...]]()
+    run(service, task, *range(1, 6))
+    remove = LocalDisk.remove_folder
+
+    def removed_in_part(disk: LocalDisk, folder: Path) -> None:
+        for part in folder.glob("*.arrow"):
+            part.unlink()
+        problems.append(DataInspection(service.data).check().problems)
+        remove(disk, folder)
+
+    monkeypatch.setattr(LocalDisk, "remove_folder", removed_in_part)
+    service.manager.delete_task(task.id)
+    service.settle()
+    assert problems == [()]
+
+
 def test_a_deleted_task_leaves_no_checkpoint(service: Restarts) -> None:
     task, other = create(service), create(service)
     run(service, task, 1, 2, 3)

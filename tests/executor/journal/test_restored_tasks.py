@@ -6,12 +6,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
+from tidegate.executor.checkpoints.disk import LocalDisk
 from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, Mode, Seal
 
-from ..fakes import Client, CountingEngine, counting
+from ..fakes import Client, CountingEngine, FakeEngine, counting
 from .restarts import Restarts
 
 
@@ -78,3 +81,45 @@ def test_without_its_own_it_goes_on_from_no_checkpoint_that_has_taken_the_others
     with pytest.raises(TaskFailed, match="another one has taken its place") as raised:
         task.epoch(2)
     assert raised.value.reason == "CHECKPOINT_DAMAGED"
+
+
+def named_last(service: Restarts, task: Client) -> int:
+    """The epoch of the checkpoint `last` of a task."""
+    return CheckpointFolder(LocalDisk(), service.folder / "asked-for" / task.id).manifest("last").epoch
+
+
+def test_a_name_does_not_go_back_to_an_earlier_checkpoint_while_epochs_are_computed_again(service: Restarts) -> None:
+    service.engine = FakeEngine()
+    service.restart()
+    task, seen = service.create(), list[int]()
+    for epoch in (1, 2, 3):
+        task.add(epoch)
+        service.manager.request_barrier(task.id, epoch, Seal(checkpoint="last"))
+        task.epoch(epoch)
+
+    def noting(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.append(named_last(service, task))
+        return batch
+
+    service.engine.function = noting
+    task = service.restart(task)
+    for epoch in (1, 2, 3):
+        assert task.epoch(epoch) == [epoch]
+        assert task.barrier.checkpoint == f"{task.id}/last"
+    assert seen == [3, 3, 3]
+
+
+def test_a_checkpoint_of_an_epoch_that_an_older_journal_does_not_have_is_replaced(service: Restarts) -> None:
+    task = service.create(mode=Mode.CONTINUOUS)
+    run(service, task, 1, "last")
+    service.kill()
+    older, service.data = service.data, service.data.with_name("newer")
+    shutil.copytree(older, service.data)
+    service.start()
+    run(service, service.attach(task), 2, "last")
+    service.kill()
+    service.data = older
+    service.start()
+    task = service.attach(task)
+    task.epoch(1)
+    assert named_last(service, task) == 1
