@@ -240,4 +240,4 @@ def test_the_changelog_begins_with_what_is_not_released_and_has_its_releases_new
 def test_the_version_of_the_project_is_that_of_the_package_and_of_the_page_on_compatibility() -> None:
     version = SETTINGS["project"]["version"]
     assert tidegate.__version__ == version
-    assert f"This page is of version {version}." in (TOP / "docs" / "compatibility.md").read_text()
+    assert f"It describes version {version}." in (TOP / "docs" / "compatibility.md").read_text()
