@@ -42,6 +42,28 @@ QUERIES: Final = (
 )
 
 
+FAR: Final = 8 * 10**18
+"""The microseconds from 1970 to the year 255479: Python's moments end with 9999."""
+
+
+def _lists(numbers: list[int], type_: pa.DataType) -> pa.Array:
+    return pa.ListArray.from_arrays(list(range(len(numbers) + 1)), pa.array(numbers).cast(type_))
+
+
+def _maps(numbers: list[int]) -> pa.Array:
+    days = pa.array(numbers, pa.int32()).cast(pa.date32())
+    return pa.MapArray.from_arrays(list(range(len(numbers) + 1)), pa.array([1] * len(numbers)), days)
+
+
+BEYOND_PYTHON: Final[dict[str, pa.Array]] = {
+    "years in lists": _lists([FAR, FAR + 1, FAR], pa.timestamp("us")),
+    "instants in lists": _lists([FAR, FAR + 1, FAR], pa.timestamp("us", "UTC")),
+    "nanoseconds in lists": _lists([1, 2, 1], pa.timestamp("ns")),
+    "years in structs": pa.StructArray.from_arrays([pa.array([FAR, FAR + 1, FAR], pa.timestamp("us"))], ["p"]),
+    "days in maps": _maps([2**30, 2**30 + 1, 2**30]),
+}
+
+
 @pytest.fixture(scope="module")
 def local() -> Iterator[tidegate.Client]:
     with tidegate.local(roots=()) as client:
@@ -69,6 +91,34 @@ def test_values_of_a_type(local: tidegate.Client, type_: pa.DataType, sql: str) 
         integral.add(task.run_epoch({"a": tidegate.Changes(extra)}).table())
         integral.add(task.run_epoch({"a": tidegate.Changes(undone)}).table())
     assert integral.rows == right
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) AS n FROM (SELECT DISTINCT x FROM a)", 2),
+        ("SELECT count(*) AS n FROM a JOIN b ON a.x = b.x", 2),
+        ("SELECT count(*) AS n FROM (SELECT x FROM a EXCEPT SELECT x FROM b)", 1),
+        ("SELECT count(*) AS n FROM (SELECT first_value(x) OVER (ORDER BY k) AS y, k FROM a) GROUP BY y", 3),
+        ("SELECT max(k) AS n FROM (SELECT k FROM a ORDER BY k DESC LIMIT 1)", 2),
+    ],
+)
+@pytest.mark.parametrize("values", BEYOND_PYTHON.values(), ids=BEYOND_PYTHON)
+def test_moments_inside_of_values_may_lie_beyond_those_of_python(
+    local: tidegate.Client, values: pa.Array, sql: str, expected: int
+) -> None:
+    rows = pa.table({"x": values, "k": [0, 1, 2]})
+    plan = planned(sql, {"a": rows.schema, "b": rows.schema})
+    with local.create_task(plan, mode="continuous") as task:
+        whole = {"a": rows, "b": rows.slice(0, 1)}
+        assert task.run_epoch({name: whole[name] for name in task.sources}).table()["n"].to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("values", BEYOND_PYTHON.values(), ids=BEYOND_PYTHON)
+def test_moments_beyond_those_of_python_are_told_apart_in_the_result(local: tidegate.Client, values: pa.Array) -> None:
+    rows = pa.table({"x": values})
+    with local.create_task(planned("SELECT x FROM a", {"a": rows.schema}), mode="continuous") as task:
+        assert task.run_epoch({"a": rows}).table()["_weight"].to_pylist() == [2, 1]
 
 
 def test_intervals_of_months_are_refused_by_name(local: tidegate.Client) -> None:

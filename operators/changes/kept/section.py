@@ -17,6 +17,7 @@ import numpy as np
 from ...arrays.ordering import Order
 from ..values.change import Numbers
 from ..values.order_codes import sort_key
+from ..values.plain_values import plain
 from ..values.rows import Rows
 from ..values.value_columns import ArrowColumn, Column, FixedColumn
 
@@ -142,8 +143,9 @@ def _nulls_or_values(nulls: np.ndarray[Any, Any], *, nulls_first: bool) -> int:
 
 
 def _bisected(column: ArrowColumn, value: ArrowColumn, order: Order, start: int, stop: int) -> tuple[int, int]:
-    key: Callable[[Any], Any] = sort_key(column.array.type, descending=order.descending, nulls_first=order.nulls_first)
-    array, wanted = column.array, key(value.array[0].as_py())
+    array = plain(column.array)
+    key: Callable[[Any], Any] = sort_key(array.type, descending=order.descending, nulls_first=order.nulls_first)
+    wanted = key(plain(value.array)[0].as_py())
 
     def at(row: int) -> Any:
         return key(array[row].as_py())

@@ -14,6 +14,7 @@ from pyarrow import types as kinds
 
 from ...arrays.ordering import Descending, Order
 from ...core.interrupts import beside, look, values_of
+from .plain_values import plain
 from .rows import Rows
 from .value_columns import ArrowColumn, Column, FixedColumn, Index
 
@@ -104,7 +105,7 @@ def orders_of(columns: int, first: Sequence[Order]) -> list[Order]:
 
 
 def sort_key(type_: pa.DataType, *, descending: bool, nulls_first: bool) -> Key:
-    """A function from a value of this type to a value that Python orders as `codes_of` orders values."""
+    """A function from a value of this plain type to a value that Python orders as `codes_of` orders values."""
     key = _key_of(type_)
 
     def sorted_by(value: Any) -> Any:
@@ -157,8 +158,9 @@ def _rankable(array: pa.Array) -> pa.Array:
 
 
 def _ranks_of_nested(array: pa.Array) -> npt.NDArray[np.int64]:
-    key = _key_of(array.type)
-    keys = [key(value) for value in values_of(array)]
+    values = plain(array)
+    key = _key_of(values.type)
+    keys = [key(value) for value in values_of(values)]
     positions = {one: position for position, one in enumerate(sorted(set(keys)))}
     return np.fromiter((positions[one] for one in keys), dtype=np.int64, count=len(keys))
 

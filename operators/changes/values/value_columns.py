@@ -19,6 +19,7 @@ from pyarrow import types as kinds
 from ...arrays.hashing import Hashes, hash_array, hash_words
 from ...core.interrupts import values_of
 from ...core.wide_rows import wide_pool
+from .plain_values import plain
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -153,7 +154,7 @@ class ArrowColumn:
     def _same(self, rows: Index, other: ArrowColumn, others: Index) -> Mask:
         mine, theirs = self.take(rows).array, other.take(others).array
         if kinds.is_nested(self.array.type):
-            pairs = zip(values_of(mine), values_of(theirs), strict=True)
+            pairs = zip(values_of(plain(mine)), values_of(plain(theirs)), strict=True)
             return np.fromiter((_same_values(a, b) for a, b in pairs), dtype=np.bool_, count=len(mine))
         same: Mask = pc.equal(mine, theirs).fill_null(False).to_numpy(zero_copy_only=False)
         if mine.null_count or theirs.null_count:
