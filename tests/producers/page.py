@@ -52,16 +52,16 @@ with tidegate.local() as client:
 [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
 ```
 
-Tested: the TPC-H plans of DataFusion (22), DuckDB 1.1.3's extension (15, it writes no others), ibis-substrait 4.0.1 (20)
-and substrait-python (22), and all 99 queries of TPC-DS by DataFusion. All run.
+Tested: the TPC-H plans of DataFusion (22), DuckDB 1.1.3's extension (15, it writes no others), ibis-substrait 4.0.1
+(20) and substrait-python (22), and all 99 queries of TPC-DS by DataFusion. All run.
 
 ## What a name means
 
 A plan that takes a function from an extension means that extension's function. Some producers write a name without an
 extension, and mean their own function of that name. So Tidegate looks at the field `producer` of the plan's `version`.
-It knows names that begin with `datafusion`, `duckdb`, `ibis-substrait`, `isthmus` or `substrait-java`, in upper or lower
-case, and runs the producer's function. A plan without such a name is read as Substrait says. The rows with "with an
-extension, too" are the exceptions: there the producer names Substrait's extension, and means its own function.
+It knows names that begin with `datafusion`, `duckdb`, `ibis-substrait`, `isthmus` or `substrait-java`, in upper or
+lower case, and runs the producer's function. A plan without such a name is read as Substrait says. The rows with "with
+an extension, too" are the exceptions: there the producer names Substrait's extension, and means its own function.
 
 | Producer | Written | Meant |
 |---|---|---|
@@ -82,7 +82,7 @@ extension, too" are the exceptions: there the producer names Substrait's extensi
 | DataFusion | `sqrt` | an error for a number below 0 |
 | DataFusion | `cardinality` of lists of lists | the number of elements of the innermost lists |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
-| DataFusion | a cast of a date or a timestamp to text | ISO 8601, with a `T`, and with a `Z` behind an instant. Years before 0 and after 9999 have a sign: `+10000-01-01` |
+| DataFusion | a cast of a date or a timestamp to text | ISO 8601, with a `T`, and with a `Z` after an instant. Years before 0 and after 9999 have a sign: `+10000-01-01` |
 | DataFusion | a date plus or minus an interval | a time of the interval is cut to whole days, towards 0: a date less 25 hours is the day before |
 | DataFusion | a cast of a timestamp to fewer places | the places are cut off, towards 1970 |
 | DataFusion | a cast of a timestamp or a time to a time of fewer places | the places are cut off, towards midnight |
@@ -112,8 +112,8 @@ another meaning. Tidegate rewrites constant patterns, so that they mean the same
 | a group that may match nothing or an empty text, in `regexp_match` | refused, because DuckDB gives the same answer for both |
 
 Tidegate cannot rewrite a pattern that comes from a column. If such a pattern has one of these signs, every text that is
-not ASCII is an error: `\\d`, `\\w`, `\\s` and their opposites, `\\b`, `\\B`, `\\u`, `\\U`, `&&`, `--`, `~~`, and the flags `x`,
-`u`, `R` and `U`. A new text from a column must not have a `$`.
+not ASCII is an error: `\\d`, `\\w`, `\\s` and their opposites, `\\b`, `\\B`, `\\u`, `\\U`, `&&`, `--`, `~~`, and the flags
+`x`, `u`, `R` and `U`. A new text from a column must not have a `$`.
 
 ## Where DataFusion's answer is another
 
@@ -199,8 +199,8 @@ Other plans of these two producers lose a part of their query, too. Nothing in t
 | DuckDB's extension | a constant timestamp | its text |
 | DuckDB's extension | an interval of more than 35 minutes, or of months and days together | another interval |
 
-Three functions of DuckDB's extension are Substrait's, and have another answer for a few values: `reverse` takes a letter
-and its combining mark apart, `sign` of NaN is NaN, and `round` to tens keeps infinities and NaN.
+Three functions of DuckDB's extension are Substrait's, and have another answer for a few values: `reverse` takes a
+letter and its combining mark apart, `sign` of NaN is NaN, and `round` to tens keeps infinities and NaN.
 
 DataFusion loses the meaning of some SQL operations before it writes a plan. Tidegate runs these plans as written, too:
 
