@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from ...operators.core.interrupts import look
 from .. import ir
-from ..ir.types import Boolean, Type, is_nested
+from ..ir.types import Boolean, Type, is_nested, nullable
 from ..ir.walk import unroll
 from . import poison
 from .beside_plan import Beside
@@ -154,8 +154,12 @@ class Decoder:
         relation: ir.Relation = yield RelationRequest(number, plan_path, outer)
         return relation
 
-    def argument(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
-        """The expression `number`, which may be a lambda; poison if it is absent or broken."""
+    def argument(
+        self, number: int, plan_path: PlanPath, scope: Scope, *, untyped: bool = False
+    ) -> Steps[ir.Expression]:
+        """The expression `number`, which may be a lambda; poison if it is absent or broken. With `untyped`, a null
+        without a type is `poison.NULL`: the caller gives it a type or reports it.
+        """
         message = self._take(number, plan_path) if number and self._has_depth(plan_path) else None
         if message is None:
             return poison.EXPRESSION if number else self.missing_expression(plan_path)
@@ -166,35 +170,42 @@ class Decoder:
         if kind in self._converters.refused_expressions:
             self.problems.add(plan_path, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
             return poison.EXPRESSION
+        if untyped and kind == "literal":
+            return self.literals.convert(message.literal, plan_path, untyped=True)
         expression: Any = self._converters.expressions[kind](self, getattr(message, kind), plan_path, scope)
         if isinstance(expression, GeneratorType):
             expression = yield ExpressionRequest(expression)
         is_sized = not is_nested(expression.type) or self._has_sizes((expression.type,), plan_path)
         return cast("ir.Expression", expression) if is_sized else poison.EXPRESSION
 
-    def expression(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    def expression(
+        self, number: int, plan_path: PlanPath, scope: Scope, *, untyped: bool = False
+    ) -> Steps[ir.Expression]:
         """The expression `number`, which may not be a lambda; otherwise as `argument`."""
-        expression = yield from self.argument(number, plan_path, scope)
+        expression = yield from self.argument(number, plan_path, scope, untyped=untyped)
         if isinstance(expression, ir.Lambda):
             self.problems.add(plan_path, "MISPLACED_LAMBDA", "a lambda can only be an argument of a function")
             return poison.EXPRESSION
         return expression
 
     def expressions(
-        self, numbers: Sequence[int], plan_path: PlanPath, field: str, scope: Scope
+        self, numbers: Sequence[int], plan_path: PlanPath, field: str, scope: Scope, *, untyped: bool = False
     ) -> Steps[tuple[ir.Expression, ...]]:
         """The expressions of the repeated field `field` of the message at `plan_path`."""
-        literals = self.literals.run(numbers, plan_path, field)
+        literals = self.literals.run(numbers, plan_path, field, untyped=untyped)
         if literals is not None:
             return literals
         converted = []
         for index, number in enumerate(numbers):
-            converted.append((yield from self.expression(number, plan_path.at(field, index), scope)))
+            at = plan_path.at(field, index)
+            converted.append((yield from self.expression(number, at, scope, untyped=untyped)))
         return tuple(converted)
 
     def condition(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """An expression that must be boolean."""
-        expression = yield from self.expression(number, plan_path, scope)
+        expression = yield from self.expression(number, plan_path, scope, untyped=True)
+        if expression is poison.NULL:
+            return ir.Literal(value=None, type=Boolean())
         if not isinstance(expression.type, Boolean):
             message = f"a condition must be boolean, not {expression.type}"
             self.problems.add(plan_path, "NOT_BOOLEAN", message)
@@ -209,6 +220,16 @@ class Decoder:
     def missing_expression(self, plan_path: PlanPath) -> ir.Expression:
         self.problems.add(plan_path, "MISSING", "an expression is missing here")
         return poison.EXPRESSION
+
+    def typed(self, values: Sequence[ir.Expression], plan_path: PlanPath) -> Sequence[ir.Expression]:
+        """The values, which have one type: their nulls without a type have that of the first value that has one. They
+        are reported if none has.
+        """
+        if not any(value is poison.NULL for value in values):
+            return values
+        type_ = next((value.type for value in values if value is not poison.NULL), None)
+        null = self.literals.untyped(plan_path) if type_ is None else ir.Literal(value=None, type=nullable(type_))
+        return [null if value is poison.NULL else value for value in values]
 
     def scope(
         self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None, windows: Windows | None = None

@@ -58,15 +58,23 @@ def read_options(decoder: Decoder, message: Message, plan_path: PlanPath) -> Opt
 
 
 def read_arguments(
-    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope, *, has_old: bool = True
+    decoder: Decoder,
+    message: Message,
+    plan_path: PlanPath,
+    scope: Scope,
+    *,
+    has_old: bool = True,
+    untyped: bool = False,
 ) -> Steps[tuple[Argument, ...]]:
-    """The arguments, in the present form and, before 0.93, as plain expressions (`args`)."""
+    """The arguments, in the present form and, before 0.93, as plain expressions (`args`). With `untyped`, nulls without
+    a type are `poison.NULL`.
+    """
     arguments: list[Argument] = []
     for index, argument in enumerate(message.arguments):
         at = plan_path.at("arguments", index)
         match argument.WhichOneof("arg_type"):
             case "value":
-                arguments.append((yield from decoder.argument(argument.value, at / "value", scope)))
+                arguments.append((yield from decoder.argument(argument.value, at / "value", scope, untyped=untyped)))
             case "enum":
                 arguments.append(argument.enum)
             case "type":
@@ -78,7 +86,9 @@ def read_arguments(
     if has_old and not arguments:
         for index, number in enumerate(message.args):
             at = plan_path.at("args", index)
-            arguments.append(_old_enum(decoder, number) or (yield from decoder.argument(number, at, scope)))
+            arguments.append(
+                _old_enum(decoder, number) or (yield from decoder.argument(number, at, scope, untyped=untyped))
+            )
     return tuple(arguments)
 
 

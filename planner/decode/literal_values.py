@@ -16,7 +16,7 @@ from .comparing import either_nullable, same_type, wrong_key
 from .declarations.declared_types import MAX_TYPE_DEPTH, Types
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .plan_path import PlanPath
-from .poison import UNKNOWN, is_unknown
+from .poison import NULL, UNKNOWN, is_unknown
 from .problems import Problems
 
 REFUSED: Final[Mapping[str, str]] = {
@@ -37,8 +37,10 @@ class Literals:
         self._nodes = nodes
         self._problems = problems
 
-    def convert(self, number: int, plan_path: PlanPath, depth: int = 0) -> Literal:
-        """The literal `number`. Recurses, at most `MAX_TYPE_DEPTH` levels."""
+    def convert(self, number: int, plan_path: PlanPath, depth: int = 0, *, untyped: bool = False) -> Literal:
+        """The literal `number`. With `untyped`, a null without a type is `NULL`; it is reported otherwise. Recurses, at
+        most `MAX_TYPE_DEPTH` levels.
+        """
         if not number:
             return self.problem(plan_path, "MISSING", "a literal is missing here")
         if depth > MAX_TYPE_DEPTH:
@@ -47,9 +49,11 @@ class Literals:
             message = self._nodes.take(number)
         except Malformed as error:
             return self.problem(plan_path, "MALFORMED", str(error))
-        return _evident(message) or self._converted(message, plan_path, depth)
+        return _evident(message) or self._converted(message, plan_path, depth, untyped=untyped)
 
-    def run(self, numbers: Sequence[int], plan_path: PlanPath, field: str) -> tuple[Literal, ...] | None:
+    def run(
+        self, numbers: Sequence[int], plan_path: PlanPath, field: str, *, untyped: bool = False
+    ) -> tuple[Literal, ...] | None:
         """The literals that the expressions of a repeated field are, read at once; None if that cannot be."""
         try:
             messages = self._nodes.take_literals(numbers) if len(numbers) > 1 and all(numbers) else None
@@ -61,21 +65,33 @@ class Literals:
         for index, message in enumerate(messages):
             literal = _evident(message)
             if literal is None:
-                literal = self._converted(message, plan_path.at(field, index) / "literal", 0)
+                literal = self._converted(message, plan_path.at(field, index) / "literal", 0, untyped=untyped)
             literals.append(literal)
         return tuple(literals)
 
-    def _converted(self, message: Message, plan_path: PlanPath, depth: int) -> Literal:
+    def _converted(self, message: Message, plan_path: PlanPath, depth: int, *, untyped: bool) -> Literal:
         kind = message.WhichOneof("literal_type")
         if kind is None:
             return self.problem(plan_path, "MISSING", "a literal is missing here")
         if kind in REFUSED:
             return self.problem(plan_path / kind, "UNSUPPORTED_LITERAL", REFUSED[kind])
         body = getattr(message, kind)
+        if kind == "null" and self._has_no_type(body):
+            return NULL if untyped else self.untyped(plan_path / kind)
         literal = CONVERTERS[kind](self, body, plan_path / kind, depth)
         if is_unknown(literal.type):
             return literal
         return self._finish(literal, message, plan_path)
+
+    def _has_no_type(self, number: int) -> bool:
+        try:
+            return not number or self._nodes.peek(number).WhichOneof("kind") is None
+        except Malformed:
+            return False  # its own problem is told
+
+    def untyped(self, plan_path: PlanPath) -> Literal:
+        """Poison, for a null whose type nothing tells, which is reported."""
+        return self.problem(plan_path, "MISSING", "a null without a type stands here, and its place tells no type")
 
     def _finish(self, literal: Literal, message: Message, plan_path: PlanPath) -> Literal:
         own = t.nullable(literal.type) if message.nullable or literal.value is None else t.required(literal.type)
@@ -91,8 +107,10 @@ class Literals:
             return _POISON
         return Literal(value=value, type=type_)
 
-    def row(self, numbers: Sequence[int], plan_path: PlanPath, field: str, depth: int) -> tuple[Literal, ...]:
-        return tuple(self.convert(n, plan_path.at(field, i), depth) for i, n in enumerate(numbers))
+    def row(
+        self, numbers: Sequence[int], plan_path: PlanPath, field: str, depth: int, *, untyped: bool = False
+    ) -> tuple[Literal, ...]:
+        return tuple(self.convert(n, plan_path.at(field, i), depth, untyped=untyped) for i, n in enumerate(numbers))
 
     def problem(self, plan_path: PlanPath, reason: str, message: str) -> Literal:
         self._problems.add(plan_path, reason, message)

@@ -29,6 +29,11 @@ RELATION: Final[ir.Relation] = ir.Values(rows=(), schema=(), plan_path="")
 
 EXPRESSION: Final[ir.Expression] = ir.Literal(value=None, type=UNKNOWN)
 
+NULL: Final = ir.Literal(value=None, type=UNKNOWN)
+"""A null that the plan gives no type, and that has not been reported. A converter that asks for such nulls gives each a
+type, or reports it. It tells them by identity.
+"""
+
 
 def is_unknown(type_: Type) -> bool:
     return isinstance(type_, _Unknown)

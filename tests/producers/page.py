@@ -152,7 +152,7 @@ Some producers do not write what Substrait asks for. Tidegate reads their plans 
 | DuckDB's extension, ibis-substrait | declared result types are wrong | the types that Substrait's rules give |
 | ibis-substrait | the division of two integers is written as integer division, but declared as a float | a division of floats |
 | DuckDB's extension, ibis-substrait | the average of integers is written as Substrait's, which is an integer, but declared as a float | an average of floats |
-| DuckDB's extension | a null has no type, and is cast to one | a null of that type |
+| DuckDB's extension | a null has no type | a null of the type that its place tells: of a cast, of a condition, of the other branches of a condition, of the other values of an `IN`, of a table's column, and of a function's other arguments where the function takes all of them as one type. Elsewhere the plan is refused (`MISSING`): in `SELECT NULL`, and in `SELECT a + NULL`, which DuckDB writes alike |
 | DuckDB's extension | `constant_or_null`, a function of DuckDB's optimizer | its first argument, or null if another one is null |
 | ibis-substrait | the branches of a condition are integers of several widths | integers of the widest |
 | ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](#what-plans-lose). If only the outer query's row has such a column: as a reference to that row, with a warning |

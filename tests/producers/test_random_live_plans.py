@@ -28,7 +28,7 @@ AT_ONCE: Final = 100
 MOST_UNWRITTEN: Final = 0.5
 """The part of a producer's queries that it may not write, or not read back as it wrote them."""
 
-UNTYPED: Final = "MISSING: a type is missing here"
+UNTYPED: Final = "MISSING: a null without a type stands here, and its place tells no type"
 """The refusal of a null without a type."""
 TABLE_ROWS: Final = (
     *(
@@ -245,8 +245,8 @@ def _is_faithful(plan: Mapping[str, str]) -> bool:
 
 
 def _wrong(plans: Written, expected: Mapping[str, pa.Table]) -> dict[str, str]:
-    """The queries whose answers are not the expected ones. A plan that has a null without a type, as DuckDB writes a
-    CASE that never holds, may be refused by name.
+    """The queries whose answers are not the expected ones. A plan that has a column of nulls without a type, as DuckDB
+    writes a CASE that never holds, may be refused by name.
     """
     wrong: dict[str, str] = {}
     with tidegate.local() as client:

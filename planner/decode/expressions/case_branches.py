@@ -18,12 +18,13 @@ def one_type(
     decoder: Decoder, thens: list[ir.Expression], otherwise: ir.Expression | None, plan_path: PlanPath
 ) -> tuple[list[ir.Expression], Type | None]:
     """All branches, `otherwise` last if there is one, and their type. Integers of several widths, as ibis writes them,
-    have the widest one; floats likewise.
+    have the widest one; floats likewise. A `poison.NULL` has the type of the others.
 
     The type is nullable if a branch's is, or if there is no `otherwise`. It is None if the branches have no common
     type; that has been reported, unless a branch is poison.
     """
-    branches = _widened(thens if otherwise is None else [*thens, otherwise])
+    written = thens if otherwise is None else [*thens, otherwise]
+    branches = _widened([*decoder.typed(written, plan_path)])
     types = [branch.type for branch in branches]
     if any(map(is_unknown, types)):
         return branches, None

@@ -11,7 +11,7 @@ from .. import poison
 from ..comparing import castable
 from ..declarations.extensions import Declared
 from ..decoder import Decoder, Steps
-from ..encoding.message_nodes import Malformed, Message
+from ..encoding.message_nodes import Message
 from ..function_calls import bind_scalar
 from ..plan_path import PlanPath
 from ..poison import is_unknown
@@ -22,11 +22,10 @@ _RETURN_NULL: Final = 1
 
 def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The cast. Its result is nullable if the operand is, whatever the plan says. Unspecified failures are errors."""
-    if _is_untyped_null(decoder, message.input):
-        type_ = _target(decoder, message, plan_path)
-        return poison.EXPRESSION if is_unknown(type_) else ir.Literal(value=None, type=nullable(type_))
-    operand = yield from decoder.expression(message.input, plan_path / "input", scope)
+    operand = yield from decoder.expression(message.input, plan_path / "input", scope, untyped=True)
     type_ = _target(decoder, message, plan_path)
+    if operand is poison.NULL:
+        return poison.EXPRESSION if is_unknown(type_) else ir.Literal(value=None, type=nullable(type_))
     if is_unknown(type_) or is_unknown(operand.type):
         return poison.EXPRESSION
     if not castable(operand.type, type_):
@@ -57,17 +56,3 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
 def _target(decoder: Decoder, message: Message, plan_path: PlanPath) -> Type:
     at = plan_path / "type"
     return decoder.types.carried(decoder.types.convert(message.type, at), at)
-
-
-def _is_untyped_null(decoder: Decoder, number: int) -> bool:
-    """Tests whether an operand is a null without a type, as DuckDB writes it: the cast tells the type."""
-    try:
-        operand = decoder.nodes.peek(number) if number else None
-        if operand is None or operand.WhichOneof("rex_type") != "literal":
-            return False
-        literal = decoder.nodes.peek(operand.literal)
-        return (
-            literal.WhichOneof("literal_type") == "null" and decoder.nodes.peek(literal.null).WhichOneof("kind") is None
-        )
-    except Malformed:
-        return False

@@ -34,10 +34,11 @@ def convert_if_then(decoder: Decoder, message: Message, plan_path: PlanPath, sco
         else:
             value = yield from decoder.expression(number, at / "if", scope)
             condition = bind_scalar(decoder, _EQUAL, [base, value], at / "if")
-        clauses.append((condition, (yield from decoder.expression(clause.then, at / "then", scope))))
+        clauses.append((condition, (yield from decoder.expression(clause.then, at / "then", scope, untyped=True))))
     otherwise = None
     if getattr(message, "else"):
-        otherwise = yield from decoder.expression(getattr(message, "else"), plan_path / "else", scope)
+        at = plan_path / "else"
+        otherwise = yield from decoder.expression(getattr(message, "else"), at, scope, untyped=True)
     if not clauses:
         decoder.problems.add(plan_path, "MISSING", "there must be at least one clause")
         return poison.EXPRESSION

@@ -23,9 +23,10 @@ _TYPE: Final = attrgetter("type")
 def convert_singular_or_list(
     decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
 ) -> Steps[ir.Expression]:
-    value = yield from decoder.expression(message.value, plan_path / "value", scope)
-    options = yield from decoder.expressions(message.options, plan_path, "options", scope)
-    return _one_of(decoder, (value,), list(zip(options, strict=True)), plan_path)
+    value = yield from decoder.expression(message.value, plan_path / "value", scope, untyped=True)
+    options = yield from decoder.expressions(message.options, plan_path, "options", scope, untyped=True)
+    needle, *others = decoder.typed((value, *options), plan_path)
+    return _one_of(decoder, (needle,), list(zip(others, strict=True)), plan_path)
 
 
 def convert_multi_or_list(

@@ -25,10 +25,11 @@ def convert_switch(decoder: Decoder, message: Message, plan_path: PlanPath, scop
             problem = f"{match.type} is never equal to {case.type}"
             decoder.problems.add(at / "if", "MIXED_TYPES", problem)
         cases.append(case)
-        thens.append((yield from decoder.expression(clause.then, at / "then", scope)))
+        thens.append((yield from decoder.expression(clause.then, at / "then", scope, untyped=True)))
     otherwise = None
     if getattr(message, "else"):
-        otherwise = yield from decoder.expression(getattr(message, "else"), plan_path / "else", scope)
+        at = plan_path / "else"
+        otherwise = yield from decoder.expression(getattr(message, "else"), at, scope, untyped=True)
     if not cases:
         decoder.problems.add(plan_path, "MISSING", "there must be at least one clause")
         return poison.EXPRESSION

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .... import ir
+from ....ir import types as t
 from ... import poison
 from ...comparing import castable, same_type
 from ...encoding.message_nodes import Message
@@ -27,7 +28,7 @@ def convert_virtual_table(
     rows: list[tuple[tuple[ir.Expression, ...], PlanPath]] = []
     for index, row in enumerate(message.values):
         at = plan_path.at("values", index)
-        rows.append((decoder.literals.row(row.fields, at, "fields", 1), at))
+        rows.append((decoder.literals.row(row.fields, at, "fields", 1, untyped=True), at))
     if message.expressions and decoder.habits.rows_are_single_expressions:
         problem = (
             "virtual tables of expressions in the form of Substrait 0.58 are not supported; use another release of "
@@ -37,7 +38,7 @@ def convert_virtual_table(
         return poison.RELATION
     for index, row in enumerate(message.expressions):
         at = plan_path.at("expressions", index)
-        rows.append(((yield from decoder.expressions(row.fields, at, "fields", scope)), at))
+        rows.append(((yield from decoder.expressions(row.fields, at, "fields", scope, untyped=True)), at))
     fitted = tuple(_fit(decoder, row, base, at) for row, at in rows)
     return ir.Values(rows=fitted, schema=base.schema, plan_path=str(plan_path))
 
@@ -52,6 +53,8 @@ def _fit(
     fitted: list[ir.Expression] = []
     for index, (value, type_) in enumerate(zip(row, base.schema, strict=True)):
         at = plan_path.at("fields", index)
+        if value is poison.NULL:
+            value = ir.Literal(value=None, type=t.nullable(type_))  # noqa: PLW2901  # the column tells its type
         if is_unknown(value.type) or same_type(value.type, type_):
             fitted.append(value)
         elif castable(value.type, type_):

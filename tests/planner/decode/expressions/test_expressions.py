@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.ir import types as t
+from tidegate.planner.ir.tree import operands
 
 from ..plans import (
     I32,
@@ -195,6 +196,52 @@ def test_or_lists_are_one_expression() -> None:
     several = only(expression({"multiOrList": {"value": [field(2), field(1)], "options": records}}), ir.OneOf)
     assert [len(option) for option in one.options] == [1, 1]
     assert (len(several.value), several.type.nullable, one.type.nullable) == (2, True, False)
+
+
+# ------------------------------------------------------------------------------------------- nulls without a type
+
+NULL: Node = {"literal": {"null": {}}}
+
+
+@pytest.mark.parametrize(
+    ("node", "typed"),
+    [
+        (call("coalesce", NULL, field(1)), t.String()),
+        (call("add", field(0), NULL), t.Integer(bits=64)),
+        (call("and", NULL, TRUE), t.Boolean()),
+        ({"ifThen": {"ifs": [{"if": TRUE, "then": NULL}], "else": field(1)}}, t.String()),
+        ({"ifThen": {"ifs": [{"if": TRUE, "then": field(0)}], "else": NULL}}, t.Integer(bits=64)),
+        ({"ifThen": {"ifs": [{"if": NULL, "then": TRUE}], "else": TRUE}}, t.Boolean()),
+        (
+            {"switchExpression": {"match": field(0), "ifs": [{"if": {"i64": 1}, "then": NULL}], "else": field(1)}},
+            t.String(),
+        ),
+        ({"singularOrList": {"value": field(1), "options": [text("x"), NULL]}}, t.String()),
+        ({"singularOrList": {"value": NULL, "options": [number(1)]}}, t.Integer(bits=64)),
+        ({"cast": {"type": {"date": {}}, "input": NULL}}, t.Date()),
+    ],
+)
+@pytest.mark.parametrize("read", [decode, decode_binary])
+def test_a_null_without_a_type_has_the_type_that_its_place_tells(node: Node, typed: t.Type, read: object) -> None:
+    root = expression(node, read)
+    inside = (root, *operands(root))
+    assert [part.type for part in inside if isinstance(part, ir.Literal) and part.value is None] == [typed]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        NULL,
+        call("add", NULL, NULL),
+        call("like", NULL),
+        call("add", {"literal": {"date": 1}}, NULL),  # a date and an interval are added, of months or of days
+        {"ifThen": {"ifs": [{"if": TRUE, "then": NULL}], "else": NULL}},
+        {"singularOrList": {"value": NULL, "options": [NULL]}},
+        {"nested": {"list": {"values": [number(1), NULL]}}},
+    ],
+)
+def test_a_null_without_a_type_is_refused_where_its_place_tells_none(node: Node) -> None:
+    assert faults(node) == ["MISSING"]
 
 
 # ----------------------------------------------------------------------------------------- nested and the clock

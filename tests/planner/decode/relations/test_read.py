@@ -137,6 +137,14 @@ def test_a_row_that_does_not_fit_is_a_problem(fields: list[Node], reason: str) -
     assert "virtual_table.values[0]" in reported.place
 
 
+@pytest.mark.parametrize(
+    "rows", [{"values": [{"fields": [{"null": {}}]}]}, {"expressions": [{"fields": [{"literal": {"null": {}}}]}]}]
+)
+def test_a_null_without_a_type_has_its_column_s(rows: Node) -> None:
+    ((null,),) = only(decode(plan(read("virtualTable", rows, I64_NULL), ["x"])).plan.root, ir.Values).rows
+    assert (null.value, null.type) == (None, t.Integer(bits=64))
+
+
 def test_the_release_that_wrote_rows_otherwise_is_refused() -> None:
     rows = {"expressions": [{"fields": [number(1)]}]}
     version = {"minorNumber": 58}
