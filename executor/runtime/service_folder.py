@@ -29,16 +29,16 @@ _UNMARKED_SECONDS: Final = 3600.0
 
 
 class ServiceFolder:
-    """A new folder inside `parent`, locked until `release` or until this process ends.
+    """A new folder inside `parent`, locked until `release` or until this process ends. No other user may enter it.
 
     The system holds the lock, so the lock ends with the process, however the process ends. A Tidegate folder with a
-    free lock has no owner; the next service that makes a folder beside it removes it. `shared` is for a parent that
-    other machines write to, too.
+    free lock has no owner; the next service that makes a folder beside it removes it. A `parent` that does not exist is
+    made, also for this user alone. `shared` is for a parent that other machines write to, too.
     """
 
     def __init__(self, parent: Path, *, shared: bool = False) -> None:
         try:
-            parent.mkdir(parents=True, exist_ok=True)
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_leftovers(parent)
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).resolve()
             unlocked = self.path / "locking"
