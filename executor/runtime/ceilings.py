@@ -84,18 +84,29 @@ class Ceilings:
 
         Raises `InvalidRequest` if an option is above its ceiling.
         """
-        changed: dict[str, Any] = {}
         for name, most in self.options.items():
             value = getattr(options, name)
-            if not most and name in UNLIMITED_BY_ZERO:
-                continue
-            if not value and name in UNLIMITED_BY_ZERO:
-                changed[name] = most
-            elif value > most:
+            if value > most and (most or name not in UNLIMITED_BY_ZERO):
                 raise InvalidRequest(
                     f"{name}={value} is too high: this server allows a task at most {most}", reason="ABOVE_CEILING"
                 )
-        return replace(options, **changed) if changed else options
+        bounded: dict[str, Any] = self._in_place_of_no_limit(options)
+        return replace(options, **bounded) if bounded else options
+
+    def warnings(self, options: TaskOptions) -> tuple[str, ...]:
+        """A sentence for each option that asks for no limit and gets the ceiling from `allowed`."""
+        return tuple(
+            f"{name}=0 asks for no limit, but this server allows a task at most {most:g} seconds: the task has "
+            f"{name}={most:g}"
+            for name, most in self._in_place_of_no_limit(options).items()
+        )
+
+    def _in_place_of_no_limit(self, options: TaskOptions) -> dict[str, float]:
+        return {
+            name: most
+            for name, most in self.options.items()
+            if most and name in UNLIMITED_BY_ZERO and not getattr(options, name)
+        }
 
     def check_tasks(self, tasks: int, own: Iterable[TaskOptions], more: TaskOptions) -> None:
         """Raise `Exhausted` if there is no room for a task with the options `more`.

@@ -141,6 +141,7 @@ class TaskManager:
                 principal=caller,
                 request=request,
                 request_digest=digest,
+                warnings=self._ceilings.warnings(options),
             )
             return self._create(wanted, tables)
 

@@ -38,7 +38,9 @@ Tables = Mapping[str, Sequence[Split]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The task that a call creates. `restore` is a checkpoint's id; `request` is the client's name of the call."""
+    """The task that a call creates. `restore` is a checkpoint's id; `request` is the client's name of the call. The
+    `warnings` are about its options.
+    """
 
     plan: PlanBytes
     options: TaskOptions
@@ -46,6 +48,7 @@ class Wanted:
     principal: str = ""
     request: str = ""
     request_digest: bytes = b""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class Preparing:
         try:
             kept = [first.manifest.epoch] if first is not None else []
             begun = self._begun(wanted, parts, identity, checkpoint, durable, kept)
+            begun = replace(begun, warnings=(*begun.warnings, *wanted.warnings))
             if durable is not None and first is not None:
                 durable.adopt(identity, first)
             if durable is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,6 +116,17 @@ def test_a_ceiling_of_no_limit_lets_every_limit_pass() -> None:
     ceilings = Ceilings(options={"epoch_seconds": 0.0})
     for seconds in (0.0, 7.0):
         assert ceilings.allowed(TaskOptions(epoch_seconds=seconds)).epoch_seconds == seconds
+
+
+def test_a_task_that_asks_for_no_limit_has_the_ceiling_and_a_warning_that_says_so() -> None:
+    ceilings = Ceilings(options={"idle_seconds": 60.0, "epoch_seconds": 0.0})
+    with contextlib.closing(manager_of(FakeEngine(), threads=1, ceilings=ceilings)) as manager:
+        unlimited = manager.create_task(PLAN, TaskOptions(idle_seconds=0.0), {})
+        limited = manager.create_task(PLAN, TaskOptions(idle_seconds=30.0), {})
+    assert unlimited.options.idle_seconds == 60.0
+    said = "idle_seconds=0 asks for no limit, but this server allows a task at most 60 seconds: the task has "
+    assert unlimited.warnings == (f"{said}idle_seconds=60",)
+    assert (limited.options.idle_seconds, limited.warnings) == (30.0, ())
 
 
 # ------------------------------------------------------------------------------------------------ tasks of principals
