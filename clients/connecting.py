@@ -27,7 +27,7 @@ def connect(
     True
 
     - `token`, `token_file`: the token that says who calls, or its file; else the environment's TIDEGATE_TOKEN or
-      TIDEGATE_TOKEN_FILE
+      TIDEGATE_TOKEN_FILE. A file is read again when the server does not know the token
     - `tls`: True: the authorities that gRPC knows check the server's certificate. A path: the authorities in that file.
       Not given: the environment's TIDEGATE_TLS (true, or a path)
     - `plaintext_token`: True allows a token to travel to another machine without TLS

@@ -20,9 +20,9 @@ from google.protobuf.message import Message
 
 from ..proto.allocator import tune_allocator
 from ..proto.encoding.error_status import error, is_ours
-from ..proto.errors import Exhausted, TidegateError, Unavailable
+from ..proto.errors import Exhausted, TidegateError, Unauthenticated, Unavailable
 from ..proto.tls import TROUBLES, trouble
-from .access import Access
+from .access import Access, Metadata
 
 A = TypeVar("A")
 
@@ -87,8 +87,9 @@ def _hang_up(answers: Answers, requests: SimpleQueue[bytes | None]) -> None:
 class Channel:
     """Calls by name.
 
-    Calls try again over a broken connection for the `reconnect_seconds` of the access. The answer of a unary call is
-    waited for `answer_seconds`, or as long as the connection stands if that is None.
+    Calls try again over a broken connection for the `reconnect_seconds` of the access. A call whose token the server
+    does not know is made again if the access has another token meanwhile, as when its file was replaced. The answer of
+    a unary call is waited for `answer_seconds`, or as long as the connection stands if that is None.
     """
 
     def __init__(self, access: Access, answer_seconds: float | None = None) -> None:
@@ -174,10 +175,13 @@ class Channel:
         deadline = time.monotonic() + self.access.reconnect_seconds
         pause = FIRST_PAUSE
         while True:
+            used = self.metadata
             try:
                 return call()
             except (grpc.RpcError, Unavailable) as broken:
                 failed = self.failed(broken) if isinstance(broken, grpc.RpcError) else broken
+                if isinstance(failed, Unauthenticated) and self._has_other_token(used):
+                    continue
                 hopeful = isinstance(failed, Unavailable) and failed.reason not in TROUBLES
                 if failed.reason == _RECOVERING:  # the server is there, and works
                     deadline = time.monotonic() + self.access.reconnect_seconds
@@ -185,6 +189,14 @@ class Channel:
                     raise failed from None
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _has_other_token(self, used: Metadata | None) -> bool:
+        """True if the access has another token now. Later calls have it, too."""
+        try:
+            self.metadata = self.access.metadata()
+        except TidegateError:  # the server's refusal says more than a file that is not there
+            return False
+        return self.metadata != used
 
     def failed(self, broken: grpc.RpcError) -> TidegateError:
         """The error that the server reported, or one that says that the server could not be reached."""

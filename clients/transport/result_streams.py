@@ -119,7 +119,6 @@ class FlightConnection:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._client: flight.FlightClient | None = None
-        self._options: flight.FlightCallOptions | None = None
         self._was_there = False
 
     def open(self, request: pb.ResultsRequest) -> FlightFrames:
@@ -130,7 +129,8 @@ class FlightConnection:
             raise NoFlightError("this build of pyarrow has no pyarrow.flight") from None
         if self._client is None:
             self._client = self._connected(request.task)
-        return FlightFrames(self._client.do_get(flight.Ticket(results_ticket(request)), self._options))
+        options = flight.FlightCallOptions(headers=self._headers())
+        return FlightFrames(self._client.do_get(flight.Ticket(results_ticket(request)), options))
 
     def _connected(self, task: str) -> flight.FlightClient:
         """A client whose connection has answered a call about the task.
@@ -140,9 +140,7 @@ class FlightConnection:
         from pyarrow import flight
 
         access, address = self._channel.access, self._address()
-        headers = [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
-        self._options = flight.FlightCallOptions(headers=headers)
-        in_time = flight.FlightCallOptions(headers=headers, timeout=CONNECT_SECONDS)
+        in_time = flight.FlightCallOptions(headers=self._headers(), timeout=CONNECT_SECONDS)
         client = flight.connect(
             _location(address, tls=access.tls),
             generic_options=[*OPTIONS, *_FLIGHT_OPTIONS],
@@ -162,6 +160,10 @@ class FlightConnection:
             raise
         self._was_there = True
         return client
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of the next call. The channel may have a new token."""
+        return [(name.encode(), value.encode()) for name, value in self._channel.metadata or ()]
 
     def _address(self) -> str:
         answer = self._channel.call(CAPABILITIES, plans.CapabilitiesRequest(), _capabilities, again=False)
