@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...proto.encoding.number_ranges import LARGEST
 from .barrier_wishes import Said
 from .split_book import AcceptedSplit
 from .transactions import Record
@@ -90,7 +91,11 @@ class Change:
 
     @property
     def last_epoch(self) -> int:
-        """The last epoch that the change is a part of; 0 if it is part of none."""
+        """The last epoch that the change is a part of; 0 if it is part of none. A cancellation is a part of
+        all epochs that would come.
+        """
+        if self.cancelled:
+            return LARGEST
         epochs = [epoch for _, epoch in self.splits]
         if self.seal is not None:
             epochs.append(self.seal.epoch)

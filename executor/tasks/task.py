@@ -255,19 +255,21 @@ class Task:
         """End the task: tell every waiter, interrupt work in progress, and free what the task held.
 
         `why` is the error for waiters, if the caller did not ask for the end. A durable task is then not cancelled for
-        good: it goes on when its service is started again.
+        good: it goes on when its service is started again. One that has failed is cancelled only for a caller who asks,
+        because it may go on, too.
         """
         task_state = self._task_state
         with task_state.lock:
-            runs = task_state.phase is TaskPhase.RUNNING
-            if runs:
+            state = task_state.phase
+            may_go_on = state is TaskPhase.FAILED and task_state.journal.keeps
+            ends = state is TaskPhase.RUNNING or (may_go_on and why is None)
+            if ends:
                 task_state.error = why
                 if why is None:
                     task_state.journal.record(task_state.ledger, now(), task_state.ledger.sealed, cancelled=True)
                 self._release()
-                end = "asked" if why is None else "closed"
-                self._events.tell("task_cancelled", why=end, state=TaskPhase.RUNNING.value)
-        if runs:
+                self._events.tell("task_cancelled", why="asked" if why is None else "closed", state=state.value)
+        if ends:
             self._stop()
         if why is None:
             task_state.journal.wait()

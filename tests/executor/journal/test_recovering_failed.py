@@ -238,6 +238,22 @@ def test_a_task_that_is_deleted_while_it_fails_leaves_no_record_to_the_next_task
     assert sorted(after.epoch(1)) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_task_that_has_failed_and_is_cancelled_does_not_go_on(service: Restarts, restarts: bool) -> None:
+    task = poisoned(service)
+    if restarts:
+        task = service.restart(task)
+        with pytest.raises(TaskFailed):
+            task.epoch(2)
+    service.manager.cancel_task(task.id)
+    for _ in range(2):
+        assert task.info().state is TaskPhase.CANCELLED
+        with pytest.raises(Refused, match="it is cancelled") as refused:
+            service.manager.recover_task(task.id, [("a", 3)])
+        assert refused.value.reason == "NOT_FAILED"
+        task = service.restart(task)
+
+
 def test_a_task_that_is_being_recovered_is_deleted_once_it_is_back(service: Restarts) -> None:
     task = poisoned(service)
     refusals: list[Unavailable] = []

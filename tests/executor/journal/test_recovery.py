@@ -319,6 +319,18 @@ def test_a_cancelled_task_is_cancelled_and_can_be_deleted(service: Restarts) -> 
     assert stored(service, "tasks") == 0
 
 
+def test_a_cancellation_is_kept_when_an_epoch_ends_after_it(service: Restarts) -> None:
+    task = service.create()
+    task.add(1)
+    task.seal()
+    task.epoch(1)
+    journal = service.manager._tasks.find(task.id)._task_state.journal
+    service.manager.cancel_task(task.id)
+    journal.acknowledged(Cursor(2), 2)  # as the epoch loop does, on its own thread
+    service.durable.flush()
+    assert service.restart(task).info().state is TaskPhase.CANCELLED
+
+
 def test_a_deleted_task_is_gone_with_its_rows(service: Restarts) -> None:
     task = service.create()
     task.add(1)
