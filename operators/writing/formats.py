@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -109,12 +110,44 @@ class _Batches:
         self._writer.close()
 
 
+class _Csv(_Batches):
+    """The format CSV. Arrow writes moments of other years as texts that no reader takes for moments."""
+
+    def write(self, block: pa.RecordBatch) -> None:
+        for field, column in zip(block.schema, block.columns, strict=True):
+            if _leaves_years_of_four_digits(column):
+                raise ExecutionError(
+                    f"column {field.name!r} has a moment outside of the years 0 to 9999, which CSV does not hold: take "
+                    "another format (parquet, arrow), or cast the column to a text",
+                    reason="WRITE_FAILED",
+                )
+        super().write(block)
+
+
+def _leaves_years_of_four_digits(column: pa.Array) -> bool:
+    match column.type:
+        case pa.TimestampType() as type_:
+            scale = _UNITS_OF_A_DAY[type_.unit]
+        case type_ if pa.types.is_date32(type_):
+            scale = 1
+        case _:
+            return False
+    bounds = pc.min_max(column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64())).as_py()
+    return bounds["min"] is not None and not _FIRST_DAY * scale <= bounds["min"] <= bounds["max"] < _END_DAY * scale
+
+
+_UNITS_OF_A_DAY: Final = {unit: 86_400 * size for unit, size in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))}
+_FIRST_DAY: Final = -719_528
+_END_DAY: Final = 2_932_897
+"""The days from 1970 to the years 0 and 10000."""
+
+
 def _arrow(sink: BinaryIO, schema: pa.Schema) -> Writer:
     return _Batches(pa.ipc.new_file(sink, schema))
 
 
 def _csv(sink: BinaryIO, schema: pa.Schema) -> Writer:
-    return _Batches(pyarrow.csv.CSVWriter(sink, schema))
+    return _Csv(pyarrow.csv.CSVWriter(sink, schema))
 
 
 def _parquet_columns(source: BinaryIO) -> Sequence[Column]:
