@@ -28,11 +28,10 @@ def _list(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expr
         _check_declared(value.type, common, plan_path)
     element = t.nullable(common) if any(value.type.nullable for value in _values(arguments)) else common
     items = expressions(convert(v, replace(element, nullable=v.type.nullable)) for v in _values(arguments))
-    return ir.Nested(
-        construct=ir.Construct.LIST,
-        items=_values(items),
-        type=output if isinstance(output, t.List) else t.List(element=element, nullable=False),
-    )
+    type_: Type = output if isinstance(output, t.List) else t.List(element=element, nullable=False)
+    for value in _values(arguments):
+        type_ = t.named_like(type_, t.List(element=value.type, nullable=False))
+    return ir.Nested(construct=ir.Construct.LIST, items=_values(items), type=type_)
 
 
 def _check_declared(actual: Type, declared: Type, plan_path: str) -> None:
@@ -78,6 +77,10 @@ def _word(argument: ir.Expression | str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _is_key(word: ir.Literal, key: Type) -> bool:
+    return word.value is not None and t.required(word.type) == t.required(key)
+
+
 def _get_field(arguments: _Arguments, _: Type | None, plan_path: str) -> ir.Expression:
     """The field of a struct by its name, the value of a map by its key, and so on into what these give."""
     value, *words = arguments
@@ -92,7 +95,7 @@ def _get_field(arguments: _Arguments, _: Type | None, plan_path: str) -> ir.Expr
                 position = names.index(name)
                 steps.append(position)
                 type_ = t.nullable(fields[position]) if type_.nullable else fields[position]
-            case t.Map(key=t.String(), value=inner) if isinstance(word, ir.Literal) and name is not None:
+            case t.Map(key=key, value=inner) if isinstance(word, ir.Literal) and _is_key(word, key):
                 steps.append(ir.MapKey(key=word))
                 type_ = t.nullable(inner)
             case _:

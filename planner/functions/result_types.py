@@ -115,8 +115,9 @@ def fits_family(source: Type, target: Type) -> bool:
 def reconcile(
     implementation: Implementation, derived: Type, output: Type | None, plan_path: str, *, official: bool
 ) -> Type:
-    """The plan's declared type if there is one, nullable also if the derived type is. `official` says that the plan
-    means this implementation, not a function of its producer.
+    """The plan's declared type if there is one, nullable also if the derived type is. The fields of structs have the
+    names of the arguments' fields, since a declared type has none. `official` says that the plan means this
+    implementation, not a function of its producer.
     """
     if output is None:
         return derived
@@ -130,6 +131,7 @@ def reconcile(
         )
     if isinstance(derived, t.IntervalDay) and isinstance(output, t.IntervalDay):
         output = replace(output, precision=min(derived.precision, output.precision))  # a finer one changes no value
+    output = t.named_like(output, derived)
     return t.nullable(output) if derived.nullable else output
 
 

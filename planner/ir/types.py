@@ -214,6 +214,20 @@ def spell(type_: _Type) -> str:
     return _NAMES[type(type_)] + mark + (f"<{','.join(map(str, parameters))}>" if parameters else "")
 
 
+def named_like(type_: Type, other: Type) -> Type:
+    """`type_`, whose structs have the names of `other`'s where they have none themselves."""
+    match type_, other:
+        case Struct(fields=fields), Struct(fields=those) if len(fields) == len(those):
+            inside = tuple(map(named_like, fields, those))
+            return replace(type_, fields=inside, names=type_.names or other.names)
+        case List(), List():
+            return replace(type_, element=named_like(type_.element, other.element))
+        case Map(), Map():
+            return replace(type_, key=named_like(type_.key, other.key), value=named_like(type_.value, other.value))
+        case _:
+            return type_
+
+
 def nullable(type_: T) -> T:
     """The same type, with nulls allowed."""
     return type_ if type_.nullable else _other(type_)
