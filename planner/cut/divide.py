@@ -21,10 +21,12 @@ from typing import Final
 from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..analysis.facts import FactTable
+from ..analysis.row_wise import keeps_rows
 from ..ir import tree
 from ..ir.by_node import ByNode
 from ..ir.visit import subqueries_of
 from ..ir.walk import unroll
+from ..sql.growth_guards import makes_long_values
 from .lookup_joins import Candidate, candidates
 from .operated import Indexed, IndexKey, indexed
 from .row_wise_branches import branches
@@ -186,6 +188,8 @@ class _Sectioning:
         self._facts = facts
         self._uses = uses
         self._seen: set[int] = set()
+        self._ends: dict[ir.Relation, ir.Relation] = {}
+        """The relation below the projections and filters from a relation down, which make each row of one row."""
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
         if relation in self._uses or isinstance(relation, ir.Exchange):
@@ -199,6 +203,8 @@ class _Sectioning:
         for child in below(relation):
             depth = max(depth, (yield child))
         depth += _JOIN if isinstance(relation, ir.Join | ir.Cross) else 1
+        if self._is_cut_at_limit(relation):
+            return 1
         if isinstance(relation, ir.Operated):
             self._ends_at(relation)
             return 1
@@ -214,6 +220,34 @@ class _Sectioning:
             raise PlanError(_too_deep(relation.plan_path))
         return depth
 
+    def _is_cut_at_limit(self, relation: ir.Relation) -> bool:
+        """Cut off long values from a limit above or below them, so that fewer rows can be computed at once: add the
+        edges, and return whether the relation is one.
+        """
+        match relation:
+            case ir.Fetch() | ir.TopN():
+                below_limit, end = relation.input, self._ends.get(relation.input)
+                if (
+                    end is not None
+                    and self._is_input(end)
+                    and self._facts.of(below_limit).closed
+                    and _is_long(below_limit)
+                ):
+                    self._add(below_limit)
+            case ir.Project() | ir.Filter() if keeps_rows(relation):
+                end = self._ends[relation] = self._ends.get(relation.input, relation.input)
+                limits = isinstance(end, ir.Fetch | ir.TopN)
+                if limits and self._facts.of(relation).closed and makes_long_values(relation):
+                    self._add(end)
+                    if relation is not self._root:
+                        self._add(relation)
+                        return True
+        return False
+
+    def _is_input(self, relation: ir.Relation) -> bool:
+        """Tests whether a statement reads the relation's rows one by one."""
+        return isinstance(relation, ir.Read | ir.LocalFiles) or relation in self._uses or relation in self.edges
+
     def _ends_at(self, relation: ir.Operated) -> None:
         if not self._facts.of(relation).closed:
             raise PlanError(_correlated(relation.plan_path))
@@ -224,6 +258,15 @@ class _Sectioning:
     def _add(self, relation: ir.Relation) -> None:
         if not (relation in self._uses or isinstance(relation, ir.Exchange)):
             self.edges.setdefault(relation, relation)
+
+
+def _is_long(relation: ir.Relation) -> bool:
+    """Tests whether one of the projections and filters from this relation down makes long values."""
+    while isinstance(relation, ir.Project | ir.Filter) and keeps_rows(relation):
+        if makes_long_values(relation):
+            return True
+        relation = relation.input
+    return False
 
 
 def _correlated(plan_path: str) -> Problem:

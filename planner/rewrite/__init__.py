@@ -11,6 +11,7 @@ from .. import ir
 from .common_subtrees import share_common_subtrees
 from .expand_windows import expand_windows
 from .join_laterals import join_laterals
+from .limits_before_long_values import limit_before_long_values
 from .prune_columns import prune_columns
 from .reduce_aggregates import reduce_aggregates
 from .repeated_filters import drop_repeated_filters
@@ -22,6 +23,7 @@ REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
     expand_windows,
     join_laterals,
     drop_repeated_filters,
+    limit_before_long_values,
     share_common_subtrees,
     reduce_aggregates,
     prune_columns,

@@ -116,6 +116,12 @@ class Guards:
         return None if self.passing is not None and self.passing.pass_by(size) else size
 
 
+def makes_long_values(relation: ir.Project | ir.Filter) -> bool:
+    """Tests whether the relation's expressions need a guard in a statement whose rows are made of one row each."""
+    expressions = relation.expressions if isinstance(relation, ir.Project) else (relation.condition,)
+    return Guards(relation.plan_path, (), Passing()).size(expressions, lambda *_: "NULL") is not None
+
+
 _PASSED_ON: Final = (ir.Field, ir.Parameter, ir.Subquery, ir.ContextVariable)
 
 

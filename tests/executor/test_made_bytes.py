@@ -239,3 +239,50 @@ def test_a_subquery_that_makes_texts_of_the_enclosing_row_alone_is_a_partition()
     with tidegate.local() as client:
         table = client.query(json.dumps(parts.Made(numbered).plan()), fed)
     assert sorted(table["c0"].to_pylist()) == [1, 1, 2]
+
+
+LONG = "SELECT k, repeat(t, 20000 + k) AS t FROM l"
+WIDE = [(k, 3 * (20_000 + k)) for k in range(3_000)]
+LIMITS = [
+    (f"{LONG} LIMIT 300", WIDE[:300]),
+    (f"{LONG} LIMIT 300 OFFSET 2500", WIDE[2_500:2_800]),
+    (f"{LONG} WHERE k >= 500 LIMIT 300", WIDE[500:800]),
+    (f"SELECT k + 1 AS k, t FROM ({LONG}) AS x LIMIT 300", [(k + 1, size) for k, size in WIDE[:300]]),
+    (f"{LONG} ORDER BY k DESC LIMIT 300 OFFSET 2", WIDE[2_698:2_998][::-1]),
+    (f"SELECT k, t FROM ({LONG} ORDER BY g, k DESC LIMIT 300) AS x", WIDE[-300:][::-1]),
+    ("SELECT k, repeat(t, 20000 + k) AS t FROM (SELECT * FROM l LIMIT 300) AS x", WIDE[:300]),
+    ("SELECT k, repeat(t, 20000 + k) AS t FROM (SELECT * FROM l ORDER BY k DESC LIMIT 300) AS x", WIDE[-300:][::-1]),
+    ("SELECT k, t FROM l WHERE length(repeat(t, 20000 + k)) % 2 = 1 LIMIT 300", [(k, 3) for k in range(1, 600, 2)]),
+    (f"SELECT k, t FROM ({LONG}) AS x WHERE length(t) > 66000 LIMIT 300", WIDE[2_001:2_301]),
+]
+"""Queries with limits, and the keys and lengths of their rows, which are more than a statement may make at once."""
+
+
+@pytest.mark.parametrize("source", ["file", "stream"])
+@pytest.mark.parametrize(("text", "expected"), LIMITS)
+def test_rows_of_a_limit_come_where_fewer_of_them_fit_at_once(
+    text: str, expected: list[tuple[int, int]], source: str, tmp_path: Path
+) -> None:
+    pq.write_table(pa.Table.from_batches([rows(3_000)]), tmp_path / "l.parquet", row_group_size=1_000)
+    fed = {"l": str(tmp_path / "l.parquet") if source == "file" else rows(3_000)}
+    with tidegate.local(roots=[tmp_path]) as client:
+        table = client.query(planned(text), fed, memory_limit=LIMIT, determinism="strict")
+    lengths = [len(text) for text in table["t"].to_pylist()]
+    assert list(zip(table["k"].to_pylist(), lengths, strict=True)) == expected
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_limit_between_a_join_and_long_texts_bounds_what_they_take(channels: int) -> None:
+    few = "SELECT k, repeat(t, 20000 + k) AS t FROM l ORDER BY k DESC LIMIT 300"
+    text = f"SELECT x.k AS k, length(x.t) AS n FROM ({few}) AS x JOIN r ON x.k = r.k ORDER BY x.k"
+    with (
+        tidegate.local() as client,
+        client.create_task(planned(text), memory_limit=channels * 2 * LIMIT, **on_channels(channels)) as task,
+    ):
+        table = task.run_epoch({"l": rows(3_000), "r": rows(3_000)}).table()
+    assert list(zip(table["k"].to_pylist(), table["n"].to_pylist(), strict=True)) == WIDE[-300:]
+
+
+def test_a_limit_stays_above_an_order_by_long_texts() -> None:
+    with pytest.raises(tidegate.TidegateError, match="bytes of texts and lists of rows that DuckDB computes at once"):
+        answer(f"{LONG} ORDER BY t LIMIT 3", 3_000)
