@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final, Literal
 
 import numpy as np
@@ -39,3 +40,23 @@ def test_more_groups_than_fit_into_memory_are_refused() -> None:
         with pytest.raises(tidegate.TaskFailed) as failed:
             task.run_epoch({"t": rows(4_000)})
         assert failed.value.reason == "MEMORY_LIMIT"
+
+
+def empty_sets(count: int) -> str:
+    """A plan whose aggregate has grouping sets without keys, and no measure."""
+    whole = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
+    schema = {"names": ["a"], "struct": {"types": [whole], "nullability": "NULLABILITY_REQUIRED"}}
+    read = {"read": {"baseSchema": schema, "namedTable": {"names": ["t"]}}}
+    root = {"input": {"aggregate": {"input": read, "groupings": [{}] * count}}, "names": ["set"]}
+    return json.dumps({"version": {"producer": "another", "minorNumber": 85}, "relations": [{"root": root}]})
+
+
+@pytest.mark.parametrize("count", [2, 65])
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize("values", [[1, None], []])
+def test_sets_without_keys_and_measures_have_a_row_each(
+    mode: Literal["per_epoch", "continuous"], count: int, values: list[int | None]
+) -> None:
+    with tidegate.local() as client, client.create_task(empty_sets(count), mode=mode) as task:
+        rows_of_sets = task.run_epoch({"t": pa.table({"a": pa.array(values, pa.int64())})}).table()
+        assert sorted(rows_of_sets["set"].to_pylist()) == list(range(count))

@@ -186,12 +186,15 @@ another one between other characters, Tidegate runs NOT LIKE, and warns with the
 `%a%b` are such texts; `%abc%` and `a%b` are not. If you mean such a text literally, Tidegate misreads it. It reads
 every other `not_equal` as written.
 
-Other plans of these two producers lose a part of their query, too. Nothing in the plan tells, so there is no warning:
+Other plans lose a part of their query, too. Nothing in the plan tells, so there is no warning:
 
 | Producer | Query | The plan says |
 |---|---|---|
 | ibis-substrait | `order_by` of a column with nulls, which ibis sorts last | nulls first |
 | ibis-substrait | a subquery's reference to the outer query's row, where its own row has such a column | a reference to its own row |
+| pyarrow | a cast of floats or decimals to integers with `safe=False`, which cuts fractions off and wraps | a cast, which rounds and fails |
+| pyarrow | a comparison with NaN, which is false | a comparison in which NaN is the greatest value |
+| pyarrow | a cast of a float or a timestamp to a text | a cast: `2.0`, not `2`; no zeros behind the last digit of a second |
 | DuckDB's extension | `FILTER` of an aggregate | the aggregate without it |
 | DuckDB's extension | `GROUPING SETS`, `CUBE`, `ROLLUP` | one grouping by all keys |
 | DuckDB's extension | `EXCEPT ALL` of rows with copies | a difference without copies |

@@ -61,12 +61,12 @@ def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
     sets = ", ".join(f"({', '.join(names[at] for at in sorted(grouping_set))})" for grouping_set in numbers)
     parts = [sorted(used)[at : at + _ASKED] for at in range(0, len(used), _ASKED)]
     masks = [f"GROUPING({', '.join(names[at] for at in part)})" for part in parts]
-    columns = (*keys, *measures, *masks)
+    columns = (*keys, *measures, *masks) or ("count(*)",)
     grouped = writer.table(
         f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})", len(columns)
     )
-    own, mask_names = grouped.columns[: -len(masks) or None], grouped.columns[len(keys) + len(measures) :]
-    return f"SELECT {', '.join((*own, _set_number(numbers, parts, mask_names)))} FROM {grouped.item}"
+    own, mask_names = grouped.columns[: len(keys) + len(measures)], grouped.columns[len(keys) + len(measures) :]
+    return f"SELECT {', '.join((*own, _set_number(numbers, parts, mask_names[: len(masks)])))} FROM {grouped.item}"
 
 
 def _copied_for_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
