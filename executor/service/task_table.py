@@ -36,6 +36,8 @@ class TaskTable:
         """
         self._deletions: dict[str, Deletion] = {}
         """Deletions that are not known to be durable yet."""
+        self._repairs: dict[str, Callable[[], StoredTask]] = {}
+        """The calls that read the records of failed tasks, by the ids of these tasks, until they are made again."""
         self._repaired: set[str] = set()
         """Failed tasks that are being made again."""
         self._lock = threading.Lock()
@@ -99,10 +101,12 @@ class TaskTable:
         if task is None and own and identity in self._recovering:
             self._recovering.need(identity)
             task = self._tasks.get(identity)
+        if task is None and own and identity in self._repairs:
+            task = self._repair_again(identity)
+        if task is None and own:
+            task = self._tasks.get(identity)  # it may have been made again since
         if task is None:
             self.check_takes_more()
-            if own and identity in self._repaired:
-                raise being_recovered(identity)
             raise self._unknown(identity)
         task.touch()
         return task
@@ -152,10 +156,12 @@ class TaskTable:
             if task is not None:
                 self._deletions[identity] = Deletion(task)
             deletion = self._deletions.get(identity)
-            is_repaired = identity in self._repaired
-        if deletion is None:
-            raise being_recovered(identity) if is_repaired else self._unknown(identity)
-        return deletion
+            is_repaired = identity in self._repairs
+        if deletion is not None:
+            return deletion
+        if is_repaired and self._repair_again(identity) is not None:
+            return self.deletion(identity)
+        raise self._unknown(identity)
 
     def is_being_deleted(self, identity: str) -> bool:
         deletion = self._deletions.get(identity)
@@ -173,20 +179,38 @@ class TaskTable:
 
     def repair(self, task: Task, read: Callable[[], StoredTask]) -> None:
         """Make a failed task again, of its records, which `read` gives once the failed one has left. Callers of the
-        task are told to try again meanwhile.
+        task are told to try again meanwhile. If the records cannot be read now, the next caller tries it.
         """
         with self._lock:
             if self._tasks.get(task.id) is not task:
                 raise being_recovered(task.id)
             del self._tasks[task.id]
             self._deleted.add(task)
+            self._repairs[task.id] = read
             self._repaired.add(task.id)
         try:
             task.leave(why="recovered")
-            self._recovering.again(read())
+            self._read_again(task.id)
         finally:
             with self._lock:
                 self._repaired.discard(task.id)
+
+    def _read_again(self, identity: str) -> None:
+        self._recovering.again(self._repairs[identity]())
+        del self._repairs[identity]
+
+    def _repair_again(self, identity: str) -> Task | None:
+        """Try once more to make a failed task again whose records could not be read."""
+        with self._lock:
+            if identity not in self._repairs or identity in self._repaired:
+                raise being_recovered(identity)
+            self._repaired.add(identity)
+        try:
+            self._read_again(identity)
+        finally:
+            with self._lock:
+                self._repaired.discard(identity)
+        return self._tasks.get(identity)
 
     def stop(self) -> tuple[Task, ...]:
         """Take no more tasks; the tasks that there are."""

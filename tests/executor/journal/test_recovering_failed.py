@@ -238,6 +238,21 @@ def test_a_task_that_is_deleted_while_it_fails_leaves_no_record_to_the_next_task
     assert sorted(after.epoch(1)) == [1, 2, 3]
 
 
+def test_a_task_whose_records_cannot_be_read_when_it_is_recovered_is_back_at_the_next_call(
+    service: Restarts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = poisoned(service)
+    with monkeypatch.context() as patches:
+        patches.setattr(service.durable, "read_again", unreadable)
+        with pytest.raises(Unavailable):
+            service.manager.recover_task(task.id, [("a", 3)])
+    assert [task.epoch(epoch) for epoch in (1, 2)] == [[1], [2]]
+
+
+def unreadable(journal: DurableTask) -> StoredTask:
+    raise Unavailable("the disk is full", reason="JOURNAL_FAILED")
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_task_that_has_failed_and_is_cancelled_does_not_go_on(service: Restarts, restarts: bool) -> None:
     task = poisoned(service)
