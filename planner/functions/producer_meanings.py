@@ -34,6 +34,15 @@ def _swapped(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     return (arguments[1], arguments[0]) if len(arguments) == 2 else None
 
 
+def _interval_behind(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The arguments of a sum whose interval is written before its moment."""
+    match arguments:
+        case (interval, moment) if isinstance(type_of(interval), t.IntervalCompound) and t.is_moment(type_of(moment)):
+            return moment, interval
+        case _:
+            return None
+
+
 def _alone(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     return tuple(arguments) if len(arguments) == 1 else None
 
@@ -96,6 +105,7 @@ _AGGREGATE: Final[Mapping[str, tuple[Alias, ...]]] = {
 }
 _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = {
     ir.FunctionKind.SCALAR: {
+        "add": (Alias(name="add", arrange=_interval_behind),),
         "concat": (Alias(name="concat", options={"null_handling": ("IGNORE_NULLS",)}),),
         "greatest": (Alias(name="greatest_skip_null"),),
         "least": (Alias(name="least_skip_null"),),

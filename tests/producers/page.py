@@ -235,6 +235,8 @@ Tidegate runs every other function and query of [the list](datafusion-functions.
 | `unnest` | the relation [`Unnest`](plans-and-coverage.md#custom-relations) |
 | `WITH RECURSIVE` | a [loop](loops.md), with substrait's builders |
 | `SELECT NULL` | `CAST(NULL AS BIGINT)`, or another type |
+| `CAST(i AS TIMESTAMP)` of an integer, `CAST(ts AS BIGINT)` of a timestamp | `to_timestamp_seconds(i)`; `to_unixtime(ts)`, which gives seconds |
+| `to_unixtime` and `to_timestamp_seconds` of texts | the functions of a timestamp: `to_unixtime(to_timestamp(s))` |
 | `date_part` of a difference of timestamps | a difference of `date_part('epoch', ...)` of each |
 | `digest` with a hash of the BLAKE family | `digest` with `sha256`, or another hash of SHA-2 |
 | `HAVING grouping(x) = 0` with one grouping set | nothing: it is always 0 |

@@ -273,7 +273,8 @@ def _to_local_time(use: Use) -> str:
 def _whole_seconds(use: Use) -> str:
     """The division of whole numbers cuts towards zero, which is 1970. A double has no room for every microsecond."""
     type_ = use.type(0)
-    unit, size = ("ns", 10**9) if isinstance(type_, t.Timestamp) and type_.precision > _MICROS else ("us", 10**6)
+    fine = isinstance(type_, t.Timestamp | t.TimestampTz) and type_.precision > _MICROS
+    unit, size = ("ns", 10**9) if fine else ("us", 10**6)
     return f"(epoch_{unit}({use.arguments[0]}) // {size})"
 
 
