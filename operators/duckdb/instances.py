@@ -1,8 +1,8 @@
 """Pooled DuckDB instances: one per pipeline instance, each with its own threads, memory, temp folder and file roots.
 
 An instance is configured and then locked, so that no statement can change a setting or reach a file outside the roots.
-Making an instance takes tens of milliseconds: `InstancePool.prepare` makes instances ahead, and an instance that is
-given back is used again. The results of an instance depend on its settings alone, never on earlier users.
+Making an instance takes tens of milliseconds, so an instance that is given back is used again. The results of an
+instance depend on its settings alone, never on earlier users.
 """
 
 from __future__ import annotations
@@ -243,13 +243,6 @@ class InstancePool:
         self._lock = threading.Lock()
         self._idle: dict[InstanceSettings, list[Instance]] = {}
         self._closed = False
-
-    def prepare(self, settings: InstanceSettings, count: int = 1) -> None:
-        """Make instances ahead until there are `count` idle ones. The pool keeps a few at most."""
-        with self._lock:
-            missing = 0 if self._closed else min(count, IDLE_PER_SETTINGS) - len(self._idle.get(settings, ()))
-        for _ in range(missing):
-            self.give_back(self._make(settings))
 
     def take(self, settings: InstanceSettings) -> Instance:
         with self._lock:

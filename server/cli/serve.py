@@ -30,6 +30,17 @@ _log = logging.getLogger("tidegate.server")
 _CLOSING_SECONDS: Final = 3.0
 _IDLE_SECONDS: Final = 86_400.0
 _MEMORY: Final = ("memory_limit", "queue_bytes", "output_bytes")
+_SMALLEST_PLAN: Final = """
+{"extensionUrns": [{"extensionUrnAnchor": 1, "urn": "extension:io.substrait:functions_arithmetic"}],
+ "extensions": [{"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": 1, "name": "add:i64_i64"}}],
+ "relations": [{"root": {"names": ["x"], "input": {"project": {
+   "common": {"emit": {"outputMapping": [1]}},
+   "input": {"read": {"namedTable": {"names": ["t"]},
+     "baseSchema": {"names": ["x"], "struct": {"types": [{"i64": {"nullability": "NULLABILITY_NULLABLE"}}]}}}},
+   "expressions": [{"scalarFunction": {"functionReference": 1, "arguments": [
+     {"value": {"selection": {"directReference": {"structField": {"field": 0}}, "rootReference": {}}}},
+     {"value": {"literal": {"i64": "1"}}}]}}]}}}}]}
+"""
 _SETTINGS: Final = (
     *("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "streams_per_principal"),
     "connections_per_peer",
@@ -86,8 +97,8 @@ def serve(options: argparse.Namespace) -> int:
         ceilings=_ceilings(options, defaults, chosen),
         data=options.data,
     )
-    ended = True
     try:
+        _plan_once(service, defaults)
         ended = asyncio.run(serve_until_ended(service, settings, partial(_ready, options.data)))
     finally:
         _close(service)
@@ -160,6 +171,19 @@ def _ceilings(options: argparse.Namespace, defaults: TaskOptions, chosen: Mappin
         tasks=options.max_tasks,
         tasks_of_principal=options.max_tasks_per_principal or half,
     )
+
+
+def _plan_once(service: Service, defaults: TaskOptions) -> None:
+    """Plan the smallest plan, so that the first caller does not wait for what all plans need: a DuckDB instance of the
+    default options, and the functions and messages of Substrait.
+    """
+    from ...proto.errors import TidegateError
+    from ...proto.values import PlanBytes
+
+    try:
+        service.validate(PlanBytes(json=_SMALLEST_PLAN), defaults)
+    except TidegateError as error:
+        _log.warning("a plan cannot be planned now: %s", error)
 
 
 def _close(service: Service) -> None:

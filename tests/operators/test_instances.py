@@ -151,8 +151,7 @@ def test_an_unknown_time_zone_is_refused_by_name(pool: InstancePool) -> None:
         pool.take(InstanceSettings(memory_limit=1 << 28, time_zone="Mars/Olympus"))
 
 
-def test_one_made_ahead_is_taken(pool: InstancePool) -> None:
-    pool.prepare(SMALL, 2)
+def test_one_that_is_given_back_is_taken(pool: InstancePool) -> None:
     first, second = pool.take(SMALL), pool.take(SMALL)
     assert first is not second
     pool.give_back(first)
@@ -185,7 +184,8 @@ def test_a_bounded_number_stays_idle_and_those_asked_for_last_are_kept(
 
 
 def test_closing_removes_the_temp_folders(pool: InstancePool, tmp_path: Path) -> None:
-    pool.prepare(SMALL, 2)
+    for instance in [pool.take(SMALL) for _ in range(2)]:
+        pool.give_back(instance)
     assert len(os.listdir(tmp_path / "spill")) == 2
     pool.close()
     assert os.listdir(tmp_path / "spill") == []

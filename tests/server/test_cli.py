@@ -669,3 +669,13 @@ def test_a_server_prints_that_tasks_end_with_it_unless_it_has_a_data_folder(
         server.terminate()
         left = server.stdout.read()
     assert left == ("tasks end with this server (--data DIR keeps them)\n" if ends else "")
+
+
+def test_a_server_has_an_instance_of_duckdb_before_it_says_that_it_listens(folder: Path) -> None:
+    command = [sys.executable, "-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--spill", "spill"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        instances = [*(folder / "spill").rglob("duckdb-*")]
+        server.terminate()
+    assert len(instances) == 1
