@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from operator import eq
+from time import monotonic
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +39,11 @@ _TEXTS: Final = pa.list_(pa.string())
 _LIMITS: Final = Limits()
 _ALONE: Final = 10
 """A row alone may take so many times the steps of rows together."""
+
+_SECONDS: Final = 0.1
+"""The seconds that rows together should take."""
+_MORE: Final = 4
+"""Rows together have so many times the steps of those before, at most."""
 
 _FEW: Final = 8
 """To look closer at a row is worth it if it takes more than one part in so many of the steps."""
@@ -140,10 +146,21 @@ class _Work:
             yield self.ask(sql, rows.slice(begin, stop - begin)).column(0).chunks
 
     def _parts(self, steps: Steps) -> Iterator[tuple[int, int]]:
-        """The bounds of rows that are computed at once."""
-        parts = np.cumsum(steps) // max(self.limits.at_once, 1)
-        bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(steps)]
-        return ((begin, stop) for begin, stop in pairwise(bounds) if begin < stop)
+        """The bounds of rows that are computed at once. Where the rows before took a small part of the time that their
+        steps may take, they are more, up to the steps of a row alone.
+        """
+        least = most = max(self.limits.at_once, 1)
+        sums = np.cumsum(steps)
+        begin = 0
+        while begin < len(steps):
+            before = sums[begin - 1] if begin else 0.0
+            stop = max(int(np.searchsorted(sums, before + most, "right")), begin + 1)
+            begun = monotonic()
+            yield begin, stop
+            at_once = (sums[stop - 1] - before) / least
+            seconds = (monotonic() - begun) / max(at_once, 1)
+            most = least * min(max(_SECONDS / max(seconds, _SECONDS / _ALONE), 1), _MORE * most / least)
+            begin = stop
 
     def _whole(self, pattern: str) -> str:
         argument = int(self.rows["argument"][0].as_py()) if self.how == "extract" else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib import import_module
 from math import inf
 from typing import Any, Final
 
@@ -194,6 +195,29 @@ def test_a_text_in_which_no_match_goes_far_takes_few_statements(
     argument = new if how == "replace_all" else "1"
     assert answers(how, [*rows], counted, argument=argument) == native(how, [*rows], 1, new)
     assert len(asked) <= most
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sizes"), [(0.001, [1, 4, 10, 10, 10, 5]), (0.05, [1, 2, 2, 2]), (0.2, [1, 1, 1, 1])]
+)
+def test_rows_that_take_less_time_than_their_steps_may_are_more(
+    seconds: float, sizes: list[int], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`seconds` are those of a row. The steps of one row are as many as rows that are computed at once may take."""
+    text, pattern = "ab" * 500, "(a|b)c"
+    at_once = cost_of(pattern).search(len(text))
+    now, parts = [0.0], list[int]()
+
+    def counted(sql: str, table: pa.Table) -> pa.Table:
+        now[0] += seconds * table.num_rows
+        parts.append(table.num_rows)
+        return ask(sql, table)
+
+    module = import_module("tidegate.operators.python_functions.regular_expression")
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    limits = Limits(at_once=at_once, search=inf)
+    assert answers("matches", [(text, pattern)] * sum(sizes), counted, limits=limits) == [False] * sum(sizes)
+    assert parts == sizes
 
 
 class StoppedError(Exception):
