@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from .. import ir
 from ..ir.arrow_types import sql_type
+from ..ir.types import Struct
 from . import expression_writer as expressions
 from .sql_scope import TextScope
 from .table import Table, numbered
@@ -74,5 +75,7 @@ def _typed(rendered: str, expression: ir.Expression) -> str:
     match expression:
         case ir.Field(steps=()) | ir.Literal() | ir.Cast():
             return rendered
+        case _ if isinstance(expression.type, Struct) and not expression.type.fields:
+            return rendered  # the type has no name in DuckDB's SQL
         case _:
             return f"CAST({rendered} AS {sql_type(expression.type)})"

@@ -79,3 +79,26 @@ def test_fields_come_out_under_the_plans_names_whatever_they_are(
     rows = pa.concat_tables([table(names, 0), table(names, len(VALUES))][: len(fed)])
     assert result.schema.types == rows.schema.types
     assert result.combine_chunks().equals(rows.combine_chunks())
+
+
+@pytest.mark.parametrize("options", [{}, {"determinism": "relaxed"}, {"mode": "continuous"}], ids=str)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_struct_without_fields_is_a_value(options: dict[str, Any], grouped: bool) -> None:
+    nothing = {"nested": {"struct": {"fields": []}}}
+    structs: Relation = {
+        "project": {
+            "common": {"emit": {"outputMapping": [3]}},
+            "input": read("t", ("a", "b")),
+            "expressions": [nothing],
+        }
+    }
+    groups = {"groupings": [{"expressionReferences": [0]}], "groupingExpressions": [column(0)]}
+    root = {"input": {"aggregate": {"input": structs, **groups}} if grouped else structs, "names": ["x"]}
+    plan = json.dumps({"version": {"minorNumber": 85}, "relations": [{"root": root}]})
+    with tidegate.local() as client, client.create_task(plan, **options) as task:
+        answer = task.run_epoch({"t": table(("a", "b"), 0)}).table()
+    assert answer["x"].type == pa.struct([])
+    if "mode" in options:
+        assert answer["_weight"].to_pylist() == ([1] if grouped else [len(VALUES)])
+    else:
+        assert answer["x"].to_pylist() == ([{}] if grouped else [{}] * len(VALUES))
