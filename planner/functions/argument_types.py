@@ -167,7 +167,10 @@ def in_one_order(values: Sequence[ir.Expression]) -> Sequence[ir.Expression]:
 
 
 def _lack_digits(values: Sequence[ir.Expression]) -> bool:
-    kinds = list({id(one.type): one.type for one in values}.values())  # literals of one list share their types
+    kinds: list[Type] = []
+    for one in values:
+        if not kinds or one.type is not kinds[-1]:  # literals of one list share their type
+            kinds.append(one.type)
     if not any(isinstance(type_, t.Decimal) for type_ in kinds):
         return False
     common: Type | None = kinds[0]

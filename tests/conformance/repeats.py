@@ -131,7 +131,7 @@ BY_HAND: Final[Mapping[str, PlanBytes]] = {
         ),
         *"gs",
     ),
-    "lateral join": plans.plan(plans.lateral(plans.read("l", "k", "g"), _union("k", "g")), *"abcd"),
+    "lateral join": plans.plan(plans.lateral(plans.read("l", "k", "g"), _union("k", "g"), plans.summed), *"kgas"),
 }
 """Relations that DataFusion's plans have none of; set operations have three inputs, the first of them a union."""
 LOOPS: Final[Mapping[str, LoopQuery]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from tidegate.proto.values import PlanBytes
 
@@ -115,13 +116,15 @@ def top(relation: object, count: int, mode: str, direction: str = "ASC") -> dict
     return {"topN": {"input": relation, "sorts": [sort], "count": count_of_rows, "mode": f"FETCH_MODE_{mode}"}}
 
 
-def lateral(left: object, right: object) -> dict[str, object]:
-    """Each left row with the right rows that have its first column."""
+def lateral(
+    left: object, right: object, above: Callable[[dict[str, object]], object] = lambda matching: matching
+) -> dict[str, object]:
+    """Each left row with the right rows that have its first column, or with what `above` makes of these."""
     outer = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
     is_equal = scalar("equal:any_any", column(0), outer, type_=_BOOL)
     matching = {"filter": {"input": right, "condition": is_equal}}
     always = {"literal": {"boolean": True}}
-    return {"lateralJoin": {"left": left, "right": matching, "type": "JOIN_TYPE_INNER", "expression": always}}
+    return {"lateralJoin": {"left": left, "right": above(matching), "type": "JOIN_TYPE_INNER", "expression": always}}
 
 
 def plan(relation: object, *names: str) -> PlanBytes:
