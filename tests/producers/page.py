@@ -78,7 +78,7 @@ an extension, too" are the exceptions: there the producer names Substrait's exte
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
 | DataFusion | the pattern and the new text of `regexp_*`, `~` | [as Rust reads them](#datafusions-patterns) |
 | DataFusion | `corr` | null where it is not defined |
-| DataFusion | `<<`, `>>` | of the number of places, only the bits below the integer's width count: `1 << 65` is 2 |
+| DataFusion | `<<`, `>>` | the number of places counts modulo the integer's width (8, 16, 32 or 64): `1 << 65` is 2 |
 | DataFusion | `sqrt` | an error for a number below 0 |
 | DataFusion | `cardinality` of lists of lists | the number of elements of the innermost lists |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
@@ -88,7 +88,7 @@ an extension, too" are the exceptions: there the producer names Substrait's exte
 | DataFusion | a cast of a timestamp or a time to a time of fewer places | the places are cut off, towards midnight |
 | DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
 | DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
-| DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC. An integer is a time in nanoseconds, or in the type's own unit |
+| DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC. A text that is an integer, cast to a time of day, counts the type's least unit from midnight: nanoseconds in `CAST('5' AS TIME)`, seconds in `arrow_cast('5', 'Time32(Second)')` |
 | DuckDB's extension | `concat`, `greatest`, `least` | nulls are left out |
 | DuckDB's extension | `subtract` of one value | the value with the other sign |
 | DuckDB's extension | `corr`, with an extension, too | null where it is not defined |
@@ -138,7 +138,7 @@ For a few values Tidegate does not give DataFusion's answer:
 | `corr` of infinities and NaN | null or NaN, and not the same with and without GROUP BY | null |
 | `array_position` and `array_positions` of a null in a list of lists | finds empty lists, and no nulls | finds nulls |
 | `array_replace`, `array_replace_all` and `array_replace_n` of a null in a list of lists by a list without nulls | takes empty lists for nulls | refused (`NO_MATCHING_FUNCTION`) |
-| a cast to a time of a text with AM or PM, of the second 60, or of an integer below 0 or beyond the day | a time | an error; null of `TRY_CAST` |
+| a text that is cast to a time of day, and has AM or PM, or the second 60, or is an integer below 0 or beyond the day | a time | an error; null of `TRY_CAST` |
 
 ## What a plan lacks
 
