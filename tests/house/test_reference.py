@@ -121,8 +121,8 @@ def test_the_limits_of_calls_have_the_defaults_of_the_code() -> None:
 
 def test_the_page_on_security_has_the_defaults_of_the_code() -> None:
     table = section("security.md", "What one caller can take from others")
-    listed = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if "`--" in line]
-    of = {name: cells[-1] for cells in listed for name in re.findall(r"--([a-z-]+)", cells[1])}
+    listed = [[first, *rest] for first, rest in cells(table).items() if any("`--" in cell for cell in rest)]
+    of = {name: row[-1] for row in listed for name in re.findall(r"--([a-z-]+)", row[1])}
     of_a_task = {name: shown(getattr(TaskOptions(), name)) for name in OF_A_TASK}
     assert of["memory-limit"] == ", ".join(of_a_task[n] for n in ("memory_limit", "queue_bytes", "output_bytes"))
     assert of["write-quota"] == ", ".join(
