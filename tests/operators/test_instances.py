@@ -13,6 +13,7 @@ import pytest
 from tidegate.operators.duckdb import instances
 from tidegate.operators.duckdb.choose_engine import choose, default_engine, works
 from tidegate.operators.duckdb.duckdb_calls import PublicEngine, opened
+from tidegate.operators.duckdb.duckdb_private import PrivateEngine
 from tidegate.operators.duckdb.instances import LONG_STATEMENT, MANY_DISTINCT, Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
 
@@ -195,6 +196,8 @@ def test_closing_removes_the_temp_folders(pool: InstancePool, tmp_path: Path) ->
 
 def test_the_private_engine_is_chosen_where_it_works() -> None:
     assert default_engine(opened({})).prepares
+    assert works(PrivateEngine(), opened({}))
+    assert choose(PrivateEngine, opened({}), tested=()).prepares
 
 
 def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
@@ -207,7 +210,8 @@ def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
 
     database = opened({})
     assert not works(Broken(), database)
-    assert type(choose(Broken, database)) is PublicEngine
+    assert type(choose(Broken, database, tested=())) is PublicEngine
+    assert type(choose(Broken, database, tested={duckdb.__version__})) is Broken  # it is not asked
     assert type(choose(missing, database)) is PublicEngine
 
 
