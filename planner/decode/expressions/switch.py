@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from ... import ir
 from ...functions import in_one_order
 from .. import poison
@@ -37,7 +39,7 @@ def convert_switch(decoder: Decoder, message: Message, plan_path: PlanPath, scop
     if type_ is None or is_unknown(match.type) or any(is_unknown(case.type) for case in cases):
         return poison.EXPRESSION
     match, *compared = in_one_order([match, *cases])
-    cases = [case for case in compared if isinstance(case, ir.Literal)]
+    cases = cast("list[ir.Literal]", compared)  # a literal taken apart is one, too
     return ir.Switch(
         match=match,
         clauses=tuple(zip(cases, results, strict=False)),
