@@ -144,7 +144,7 @@ class DurableTasks:
         for task in self._stored:
             self.checkpoints.keep(task.identity, task.checkpoints, task.sealed)
         if self.rows.lost():
-            _log.warning("the data folder lacks kept rows that its journal names: no rows in it are removed")
+            _log.warning("the data folder lacks rows that its journal names: no rows in it are removed")
             return
         self.rows.collect()
         self.checkpoints.collect({task.identity for task in self._stored})
