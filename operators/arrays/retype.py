@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 
@@ -84,7 +85,13 @@ def retype(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_map(target):
         return _over(array, target, [_entries(array, target)])
     _refuse_null_items(array, target.value_field)
-    return _over(array, target, [_required(retype(array.values, target.value_type), target.value_field)])
+    if requires(target.value_type):
+        array = _without_hidden(array)
+    try:
+        items = retype(array.values, target.value_type)
+    except NullInside as error:
+        raise NullInside(_list_of(array, error.row)) from error
+    return _over(array, target, [_required(items, target.value_field)])
 
 
 def _struct(array: pa.StructArray, target: pa.DataType) -> pa.Array:
@@ -97,6 +104,24 @@ def _struct(array: pa.StructArray, target: pa.DataType) -> pa.Array:
                 raise NullInside(int(bare[0]))
         children.append(_required(child, field))
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
+
+
+def _without_hidden(array: pa.Array) -> pa.Array:
+    """A list array without the items that no list contains, such as those below a null."""
+    if kinds.is_fixed_size_list(array.type) or len(items := array.flatten()) == len(array.values):
+        return array
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+    offsets = pa.array(
+        np.concatenate(([0], np.cumsum(lengths))), pa.int64() if kinds.is_large_list(array.type) else pa.int32()
+    )
+    return type(array).from_arrays(offsets, items, type=array.type, mask=array.is_null() if array.null_count else None)
+
+
+def _list_of(array: pa.Array, item: int) -> int:
+    """The row of the list that contains this item of its values."""
+    if kinds.is_fixed_size_list(array.type):
+        return item // int(array.type.list_size) - int(array.offset)
+    return int(np.searchsorted(array.offsets.to_numpy(), item, side="right")) - 1
 
 
 def _entries(array: pa.MapArray, target: pa.DataType) -> pa.Array:

@@ -33,6 +33,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from ..arrays.casts import LossyCast, cast
 from ..arrays.ordering import Order
+from ..arrays.retype import requires
 from ..core.batches import batch_of
 from ..core.column import Column
 from ..core.operator import Operator, Stream
@@ -278,8 +279,8 @@ class Scan(Operator):
 
 def _any_rows(schema: pa.Schema) -> bool:
     """True where rows of this schema cannot be wrong."""
-    required = any(not field.nullable or kinds.is_interval(field.type) for field in schema)
-    return not required and len(set(schema.names)) == len(schema)
+    may_be_wrong = any(not field.nullable or kinds.is_interval(field.type) or requires(field.type) for field in schema)
+    return not may_be_wrong and len(set(schema.names)) == len(schema)
 
 
 def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.operators.arrays.retype import retype
+from tidegate.operators.arrays.retype import NullInside, retype
 from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.proto.errors import ExecutionError
 
@@ -51,3 +52,26 @@ def test_a_required_field_that_is_null_below_no_null_is_told_by_its_row() -> Non
     column = pa.StructArray.from_arrays([pa.array([1, None, 3])], fields=list(NUMBER))
     with pytest.raises(ExecutionError, match=r"column 'c': a required value inside the column is null in row 1"):
         written(column)
+
+
+def hidden_items(lists: pa.DataType, items: pa.Array) -> pa.Array:
+    """Three lists, of which the second is null although it has an item."""
+    offsets = pa.array([0, 1, 2, 3], pa.int64() if pa.types.is_large_list(lists) else pa.int32())
+    valid = pa.array([True, False, True]).buffers()[1]
+    return pa.Array.from_buffers(lists, 3, [valid, offsets.buffers()[1]], 1, children=[items])
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_what_is_required_may_be_null_in_items_that_no_list_has(kind: Callable[[pa.DataType], pa.DataType]) -> None:
+    items = pa.StructArray.from_arrays([pa.array([1, None, 3])], fields=list(NUMBER))
+    lists = hidden_items(kind(NUMBER), items)
+    for part in lists, lists.slice(1), lists.slice(2):
+        again = retype(part, lists.type)
+        assert again.to_pylist() == part.to_pylist()
+        assert not again.flatten().field(0).null_count
+
+
+def test_a_null_in_a_list_of_structs_is_told_by_the_row_of_its_list() -> None:
+    column = pa.array([[{"a": 1}, {"a": 2}], None, [], [{"a": 3}, {"a": None}]])
+    with pytest.raises(NullInside, match="row 3"):
+        retype(column, pa.list_(NUMBER))

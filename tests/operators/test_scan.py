@@ -159,6 +159,17 @@ def test_a_json_file_without_objects_lacks_nothing(root: Path) -> None:
     assert scanned([column("b", pa.int64())], pieces_of(root / "f.json", root)) == []
 
 
+def inline(*batches: pa.RecordBatch) -> InlinePiece:
+    rows = sum(batch.num_rows for batch in batches)
+    return InlinePiece(
+        read=reader_of(batches),
+        schema=batches[0].schema,
+        origin="split 7 of source 't'",
+        rows=(0, rows),
+        row_count=rows,
+    )
+
+
 @formats
 def test_no_columns_still_have_rows(name: str, root: Path) -> None:
     assert len(scanned([], pieces_of(written(name, root), root))) == 3
@@ -169,6 +180,18 @@ def test_a_null_in_a_required_column_names_file_column_and_row(name: str, root: 
     pieces = pieces_of(written(name, root), root)
     with pytest.raises(SplitError, match=rf"{name} \(split 1 of source 't'\): .*'i' is null, row 1"):
         scanned([column("i", pa.int64(), nullable=False)], pieces)
+
+
+def test_a_null_where_the_type_of_a_column_requires_a_value_is_refused_though_the_rows_have_this_type() -> None:
+    for type_, children in (
+        (pa.list_(pa.field("item", pa.int64(), nullable=False)), [pa.array([1, None, 3])]),
+        (pa.struct([pa.field("a", pa.int64(), nullable=False)]), [pa.array([1, None, 3])]),
+    ):
+        starts = [pa.array([0, 1, 2, 3], pa.int32()).buffers()[1]] if pa.types.is_list(type_) else []
+        rows = pa.record_batch([pa.Array.from_buffers(type_, 3, [None, *starts], 0, children=children)], names=["x"])
+        with pytest.raises(SplitError, match=r"column 'x', row 1 .* is not a value of type") as refused:
+            scanned([column("x", type_)], [inline(rows)])
+        assert refused.value.reason == "COLUMN_VALUE"
 
 
 @formats
@@ -224,9 +247,8 @@ def test_a_range_of_an_arrow_stream_is_refused(root: Path) -> None:
 
 
 def test_inline_rows_are_matched_and_cast_too(root: Path) -> None:
-    batches = tuple(pa.table({"X": pa.array(["a", "b", "a"]).dictionary_encode(), "y": [1, 2, 3]}).to_batches())
-    origin = "split 7 of source 't'"
-    piece = InlinePiece(read=reader_of(batches), schema=batches[0].schema, origin=origin, rows=(0, 3), row_count=3)
+    table = pa.table({"X": pa.array(["a", "b", "a"]).dictionary_encode(), "y": [1, 2, 3]})
+    piece = inline(*table.to_batches())
     wanted = [column("y", pa.int16(), nullable=False), column("x", pa.string())]
     assert scanned(wanted, [piece]) == [{"y": 1, "x": "a"}, {"y": 2, "x": "b"}, {"y": 3, "x": "a"}]
     with pytest.raises(SplitError, match=r"split 7 of source 't'.*'z' is missing"):
