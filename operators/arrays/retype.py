@@ -5,6 +5,8 @@ Values are not copied. A required field may be null only below a null; then its 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,7 +92,7 @@ def retype(array: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         items = retype(array.values, target.value_type)
     except NullInside as error:
-        raise NullInside(_list_of(array, error.row)) from error
+        raise NullInside(int(_lists_of(array, np.array([error.row]))[0])) from error
     return _over(array, target, [_required(items, target.value_field)])
 
 
@@ -117,11 +119,11 @@ def _without_hidden(array: pa.Array) -> pa.Array:
     return type(array).from_arrays(offsets, items, type=array.type, mask=array.is_null() if array.null_count else None)
 
 
-def _list_of(array: pa.Array, item: int) -> int:
-    """The row of the list that contains this item of its values."""
+def _lists_of(array: pa.Array, items: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Any:
+    """The rows of the lists that contain these items of the array's values, where any does."""
     if kinds.is_fixed_size_list(array.type):
-        return item // int(array.type.list_size) - int(array.offset)
-    return int(np.searchsorted(array.offsets.to_numpy(), item, side="right")) - 1
+        return items // array.type.list_size - array.offset
+    return np.searchsorted(array.offsets.to_numpy(), items, side="right") - 1
 
 
 def _entries(array: pa.MapArray, target: pa.DataType) -> pa.Array:
@@ -136,10 +138,11 @@ def _refuse_null_items(array: pa.Array, field: pa.Field) -> None:
     items = array.items if kinds.is_map(array.type) else array.values
     if field.nullable or not items.null_count:
         return
-    for row, value in enumerate(array):
-        values = value.as_py() or ()
-        if any((item[1] if kinds.is_map(array.type) else item) is None for item in values):
-            raise NullInside(row)
+    rows = _lists_of(array, np.flatnonzero(_nulls(items)))
+    rows = rows[(rows >= 0) & (rows < len(array))]
+    bare = rows[~_nulls(array)[rows]]
+    if bare.size:
+        raise NullInside(int(bare[0]))
 
 
 def _required(array: pa.Array, field: pa.Field) -> pa.Array:

@@ -75,3 +75,29 @@ def test_a_null_in_a_list_of_structs_is_told_by_the_row_of_its_list() -> None:
     column = pa.array([[{"a": 1}, {"a": 2}], None, [], [{"a": 3}, {"a": None}]])
     with pytest.raises(NullInside, match="row 3"):
         retype(column, pa.list_(NUMBER))
+
+
+DAYS = required("item", pa.date32())
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pa.list_(DAYS), pa.large_list(DAYS), pa.list_(DAYS, 2), pa.map_(pa.int64(), required("value", pa.date32()))],
+)
+def test_a_null_item_is_found_beside_values_that_python_does_not_have(type_: pa.DataType) -> None:
+    far = pa.array([2**31 - 1, -(2**31), 5, None, 7, 8], pa.int32()).cast(pa.date32())
+    rows = lists_of_two(type_, far)
+    for part, row in (rows, 1), (rows.slice(1), 0):
+        with pytest.raises(NullInside, match=f"row {row}"):
+            retype(part, type_)
+    for part in rows.slice(0, 1), rows.slice(2):
+        assert retype(part, type_).equals(part)
+
+
+def lists_of_two(type_: pa.DataType, items: pa.Array) -> pa.Array:
+    if pa.types.is_fixed_size_list(type_):
+        return pa.Array.from_buffers(type_, 3, [None], 0, children=[items])
+    starts = pa.array([0, 2, 4, 6], pa.int64() if pa.types.is_large_list(type_) else pa.int32()).buffers()[1]
+    if pa.types.is_map(type_):
+        items = pa.StructArray.from_arrays([pa.array(range(6)), items], fields=[type_.key_field, type_.item_field])
+    return pa.Array.from_buffers(type_, 3, [None, starts], 0, children=[items])
