@@ -112,10 +112,8 @@ def _without_hidden(array: pa.Array) -> pa.Array:
     """A list array without the items that no list contains, such as those below a null."""
     if kinds.is_fixed_size_list(array.type) or len(items := array.flatten()) == len(array.values):
         return array
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
-    offsets = pa.array(
-        np.concatenate(([0], np.cumsum(lengths))), pa.int64() if kinds.is_large_list(array.type) else pa.int32()
-    )
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths.to_numpy()))), lengths.type)
     return type(array).from_arrays(offsets, items, type=array.type, mask=array.is_null() if array.null_count else None)
 
 

@@ -292,14 +292,19 @@ def test_a_blob_that_is_no_bytes_is_damage_of_its_split(tmp_path: Path) -> None:
         assert failed.value.reason == "DATA_DAMAGED"
 
 
+def journal_in_one_file(data: Path) -> tuple[Path, bytes]:
+    """The journal of a service that was killed, without a log beside it: the file and its bytes."""
+    path = data / "journal.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path, path.read_bytes()
+
+
 def test_a_page_of_zeros_in_the_journal_is_damage(tmp_path: Path) -> None:
     with Restarts(tmp_path) as service:
         service.create().add(1)
         service.kill()
-        path = service.data / "journal.sqlite"
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        whole = path.read_bytes()
+        path, whole = journal_in_one_file(service.data)
         reasons = set()
         for start in range(0, len(whole), 4096):
             path.write_bytes(whole[:start] + bytes(4096) + whole[start + 4096 :])
@@ -315,10 +320,7 @@ def test_a_page_in_another_ones_place_loses_no_task(tmp_path: Path) -> None:
         task.add(1)
         task.seal()
         service.kill()
-        path = service.data / "journal.sqlite"
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        whole = path.read_bytes()
+        path, whole = journal_in_one_file(service.data)
         starts = range(0, len(whole), 4096)
         for lost, other in itertools.permutations(starts, 2):
             path.write_bytes(whole[:lost] + whole[other : other + 4096] + whole[lost + 4096 :])
