@@ -72,25 +72,30 @@ class _Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Inserted:
-    """Rows that were inserted behind their watermark, by their hashes."""
+class _Behind:
+    """Insertions and deletions of rows behind their watermark, by the hashes of the rows."""
 
     hashes: Numbers
     weights: Numbers
     marks: Numbers
 
     @classmethod
-    def all_of(cls, parts: Sequence[_Inserted]) -> _Inserted:
+    def all_of(cls, parts: Sequence[_Behind]) -> _Behind:
         none = np.empty(0, dtype=np.int64)
         columns = ((part.hashes, part.weights, part.marks) for part in parts)
         return cls(*map(np.concatenate, zip((none,) * 3, *columns, strict=True)))
 
-    def behind(self, hashes: Numbers, marks: Numbers) -> Numbers:
-        """The copies of each of these rows that were inserted when the watermark was later than this."""
-        copies = np.zeros(len(hashes), dtype=np.int64)
-        for at in np.flatnonzero(np.isin(hashes, self.hashes)).tolist():
-            copies[at] = self.weights[(self.hashes == hashes[at]) & (self.marks > marks[at])].sum()
-        return copies
+    def copies_after(self, hashes: Numbers, marks: Numbers) -> Numbers:
+        """The copies that each of these rows got, or lost, when the watermark was later than this."""
+        rows = np.concatenate([self.hashes, hashes])
+        asked = np.arange(len(rows)) >= len(self.hashes)
+        order = np.lexsort((asked, np.concatenate([self.marks, marks]), rows))
+        weights = np.concatenate([self.weights, np.zeros(len(hashes), dtype=np.int64)])
+        running, sorted_rows = np.cumsum(weights[order]), rows[order]
+        last = np.searchsorted(sorted_rows, sorted_rows, side="right") - 1
+        copies = np.empty(len(rows), dtype=np.int64)
+        copies[order] = running[last] - running
+        return copies[len(self.hashes) :]
 
 
 class RetractionCheck(ChangeOperator):
@@ -110,8 +115,8 @@ class RetractionCheck(ChangeOperator):
         """Earlier ticks are forgotten."""
         self._forgetting = Forgetting((self._counts, 1))
         self._deleted: list[_Deleted] = []
-        self._late: list[_Inserted] = []
-        """Insertions that may be late, behind a deletion of their epoch."""
+        self._late: list[_Behind] = []
+        """Changes that may be late, behind a deletion of their epoch."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         if not len(change):
@@ -135,9 +140,8 @@ class RetractionCheck(ChangeOperator):
                 _Deleted(rows.take(fewer), hashes.take(fewer).select((0,)), marks[fewer] if len(marks) else None)
             )
         if self._deleted and len(marks):
-            more = np.flatnonzero((weights > 0) & (passed > 0))
-            numbers = numbers_of(hashes)
-            self._late.append(_Inserted(numbers.take(more), weights.take(more), marks.take(more)))
+            late = np.flatnonzero(passed > 0)
+            self._late.append(_Behind(numbers_of(hashes).take(late), weights.take(late), marks.take(late)))
         return (change,)
 
     def advance(self, watermark: int | None) -> Iterable[Change]:
@@ -151,7 +155,7 @@ class RetractionCheck(ChangeOperator):
 
     def settle(self) -> None:
         deleted, self._deleted = self._deleted, []
-        late, self._late = _Inserted.all_of(self._late), []
+        late, self._late = _Behind.all_of(self._late), []
         for part in deleted:
             rows = part.rows
             totals = sums_at(self._counts.find(part.hashes), (), len(rows))
@@ -159,7 +163,7 @@ class RetractionCheck(ChangeOperator):
             if len(wrong):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
             if part.marks is not None and len(late.hashes):
-                wrong = np.flatnonzero(totals < late.behind(numbers_of(part.hashes), part.marks))
+                wrong = np.flatnonzero(totals < late.copies_after(numbers_of(part.hashes), part.marks))
                 if len(wrong):
                     whose = f"source {self._source!r}"
                     raise late_insertion(rows.take(wrong[:1]), self._rows, whose)

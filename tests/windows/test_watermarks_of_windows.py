@@ -192,6 +192,12 @@ def test_a_row_that_is_deleted_on_time_and_comes_again_late_is_gone(client: tide
         assert task.run_epoch({"events": tidegate.Changes(again)}).table().column("rows").to_pylist() == [1]
 
 
+def test_a_row_that_is_deleted_on_time_may_come_late_and_be_deleted_late(client: tidegate.Client) -> None:
+    with continuous(client, per_ten(windows.watermark(source(), "t"))) as task:
+        changed = rows(3, 3, 4, 30, 3, 3).append_column("_weight", pa.array([1, -1, 1, 1, 1, -1], pa.int64()))
+        assert task.run_epoch({"events": tidegate.Changes(changed)}).table().column("rows").to_pylist() == [1]
+
+
 def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
     def text(frame: Any) -> str:
         return client.explain(frame.to_plan(), mode="continuous").text
