@@ -189,10 +189,10 @@ class Feed:
             transacted = send.call([fed_split for _, fed_split in built], call)
             if transacted.replayed:
                 send.drop()
-                return transacted
-            for (source, _), added in zip(built, transacted.added, strict=True):
+            # A replayed one may be this very call, repeated because its answer was lost: its numbers are new here, too.
+            for (source, _), added in zip(built, transacted.added, strict=False):
                 self._added(source, added.sequence, added.epoch)
-            if seals:
+            if seals and transacted.same:
                 self._sealed(transacted.epoch or 0)
             return transacted
 

@@ -140,6 +140,17 @@ def test_a_split_and_a_barrier_whose_answers_were_lost(engine: Engine) -> None:
         assert task.statistics().barriers_requested == 1
 
 
+def test_a_split_behind_a_transaction_whose_answer_was_lost_is_not_taken_for_its_split(engine: Engine) -> None:
+    with proxied(engine) as (proxy, task):
+        proxy.answers_lost = True
+        assert task.transact("app", 1, {"a": numbers(1)}, seal=True).added[0].sequence == 1
+        assert not proxy.answers_lost
+        added = task.add_split("a", numbers(1))  # the same rows as those of the transaction
+        assert (added.sequence, added.duplicate) == (2, False)
+        assert task.request_barrier() == 2
+        assert [task.read_epoch()["x"].to_pylist() for _ in range(2)] == [[1], [1]]
+
+
 def test_a_task_whose_answer_was_lost_is_found_again_and_no_other_made(engine: Engine) -> None:
     with proxied(engine) as (proxy, first), tidegate.connect(proxy.address) as client:
         client.tasks()
