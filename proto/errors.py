@@ -59,8 +59,18 @@ class Problem:
     reason: str
     message: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", in_utf8(self.message))
+
     def __str__(self) -> str:
         return f"{_short(self.place)}: {self.message}" if self.place else self.message
+
+
+def in_utf8(text: str) -> str:
+    """The text with escapes in place of surrogates: texts of user code may have them, and neither a journal nor a
+    message takes them.
+    """
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _short(plan_path: str) -> str:
@@ -87,8 +97,8 @@ class TidegateError(Exception):
     """The sources that feed the operator that failed; None where no operator is known to have failed."""
 
     def __init__(self, message: str, *, reason: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = in_utf8(message)
+        super().__init__(self.message)
         self.reason = reason or self.default_reason
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ from ..api.checked_options import ADOPTED
 from ..ledger.epoch import Start
 from ..ledger.ledger_change import Change, EndedSources, FailedEpoch, LeftOut, Recovered, SealedEpoch
 from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
-from ..ledger.transactions import Record
+from ..ledger.transactions import MOST_APPLICATIONS, Record
 from .journal_database import RESTORE
 
 M = TypeVar("M", bound=Message)
@@ -378,7 +378,7 @@ def folded(base: Base, position: int, change: Change) -> Base:
         start=Start(
             epoch=change.seal.epoch if seals and change.seal is not None else start.epoch,
             sources=change.seal.last if seals and change.seal is not None else start.sources,
-            transactions=tuple(transactions.values()),
+            transactions=tuple(transactions.values())[-MOST_APPLICATIONS:],
             ends={**start.ends, **change.ended.ends} if change.ended is not None else start.ends,
             all_ended=start.all_ended or (change.ended is not None and change.ended.all),
         ),

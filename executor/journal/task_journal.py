@@ -277,18 +277,19 @@ class DurableTask:
                 epoch.commit = batch
 
     def _append(self, change: Change) -> Batch:
-        self._position += 1
+        position = self._position + 1
+        body = with_checksum("record", self.number, position, change_message(change))
+        self._position = position  # not before: a position without a record would be a lost one to the next start
         statements: list[Statement] = []
         for split, _ in change.splits:
             if isinstance(split.kept, Kept):
                 statements += split.kept.take_inserts()
-        body = with_checksum("record", self.number, self._position, change_message(change))
-        record = Recorded(self._position, change, len(body))
+        record = Recorded(position, change, len(body))
         self._records.append(record)
         self._unread.append(record)
         self._quota.add(len(body))
         self._size += self._size_of(record)
-        return self._journal.append([*statements, insert_record(self.number, self._position, body)])
+        return self._journal.append([*statements, insert_record(self.number, position, body)])
 
     def acknowledged(self, cursor: Cursor, needed: int, after: Callable[[], None] | None = None) -> None:
         if self._retired:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...proto.errors import InvalidRequest, Refused
+from ...proto.errors import InvalidRequest, Refused, in_utf8
 from ...proto.values import Split, Transaction
 from .split_digest import split_digest
 
@@ -94,6 +94,11 @@ def check_transaction(transaction: Transaction) -> None:
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidRequest(
             f"the application's name of a transaction must have 1 to {LONGEST_NAME} characters, not {len(name)}",
+            reason="BAD_TRANSACTION",
+        )
+    if name != in_utf8(name):
+        raise InvalidRequest(
+            f"the application's name of a transaction must be text that UTF-8 has: {in_utf8(name)!r} has a surrogate",
             reason="BAD_TRANSACTION",
         )
     if not 0 <= version <= LARGEST_VERSION:

@@ -18,6 +18,8 @@ from ..core.interrupts import look
 T = TypeVar("T")
 
 _END: Final = object()
+_LONGEST_TEXT: Final = 10_000
+"""The most characters of an exception's text in a message."""
 _SEQUENCES: Final = (list, tuple)
 _NO_ITEMS: Final = (str, bytes, dict)
 """The types that can be iterated, but not over rows. It is a tuple of types, because a union would be made anew for
@@ -150,8 +152,9 @@ class UserCode:
         )
 
     def _raised(self, doing: str, error: BaseException) -> NodeError:
-        text = "".join(traceback.format_exception(type(error), error, _of_user(error.__traceback__))).rstrip()
-        said = " ".join(_text_of(error).split())
+        lines = traceback.format_exception(type(error), error, _of_user(error.__traceback__))
+        text = "".join(map(_short, lines)).rstrip()
+        said = " ".join(_short(_text_of(error)).split())
         return self.wrong(f"{doing} raised {type(error).__name__}{f': {said}' if said else ''}\n{text}", "NODE_FAILED")
 
 
@@ -174,6 +177,11 @@ def _text_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - the message still has the exception's type and the traceback
         return ""
+
+
+def _short(text: str) -> str:
+    """A text of user code, or its two ends: a task keeps the message for as long as readers may ask for it."""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT // 2]} ... {text[-_LONGEST_TEXT // 2 :]}"
 
 
 def is_arrow(data: object) -> bool:
