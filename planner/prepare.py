@@ -183,7 +183,7 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     prepared = Prepared(
         plan=rewritten,
         options=options,
-        schema=_result(rewritten.write, output),
+        schema=result_columns(rewritten.write, output),
         sources=planned,
         warnings=warnings,
         division=divide(rewritten, is_static),
@@ -220,7 +220,7 @@ def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Seq
     return tuple(problems)
 
 
-def _result(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:
+def result_columns(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:
     """The columns that a reader of the task gets: the plan's, or those that the plan's write returns."""
     if write is None:
         return rows

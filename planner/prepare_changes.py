@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ..operators.sources.change_column import WEIGHT
+from ..operators.sources.change_column import WEIGHT, WEIGHT_FIELD
 from ..proto.errors import PlanError, Problem
 from ..proto.values import Explanation, TaskOptions
 from . import ir
@@ -19,7 +19,7 @@ from .changes.lower_changes import lower
 from .explain.explain_changes import explain
 from .explain.state_bounds import unbounded
 from .physical.sources import PlannedSource, check, sources
-from .prepare import Decoded, columns_of, problems_of
+from .prepare import Decoded, columns_of, problems_of, result_columns
 from .rewrite import REWRITES
 from .rewrite.prune_columns import prune_columns
 from .rewrite.reduce_aggregates import reduce_aggregates
@@ -42,8 +42,8 @@ _INTERVAL: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedChanges:
-    """A plan as operators on changes. `columns` are the columns of its rows; `schema` has the row's weight behind the
-    columns.
+    """A plan as operators on changes. `columns` are the columns of its rows, and of the table if it has a `write`;
+    `schema` has the columns of the result, and the row's weight behind them.
     """
 
     root: ChangeNode
@@ -51,16 +51,22 @@ class PreparedChanges:
     columns: pa.Schema
     sources: tuple[PlannedSource, ...]
     warnings: tuple[str, ...]
+    write: ir.Write | None = None
+
+    @property
+    def result(self) -> pa.Schema:
+        """The columns of the result, without the weight."""
+        return result_columns(self.write, self.columns)
 
     @property
     def schema(self) -> pa.Schema:
-        return self.columns.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+        return self.result.append(WEIGHT_FIELD)
 
     def explain(self) -> Explanation:
         """The plan explained to people and programs: the operators, which of them follow the change, and the
         reasons.
         """
-        return explain(self.root, self.sources, self.schema, self.options, self.warnings)
+        return explain(self.root, self.sources, self.schema, self.options, self.warnings, self.write)
 
 
 def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[str] = ()) -> PreparedChanges:
@@ -77,14 +83,12 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
 
     checks = (
         lambda: check(plan),
-        lambda: _check_reads_only(plan),
         lambda: planned_sources(prune_columns(plan)),
         lambda: split_expressions(plan),
         lambda: lower(plan, options.loop_rows, options.loop_seconds),
     )
     try:
         check(plan)
-        _check_reads_only(plan)
         rewritten = _rewritten(plan)
         planned = _with_horizons(planned_sources(rewritten), rewritten)
         lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
@@ -99,6 +103,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         columns=columns_of(rewritten),
         sources=planned,
         warnings=(*decoded.warnings, *lowered.warnings, *warnings(rewritten, fed), *growing),
+        write=rewritten.write,
     )
 
 
@@ -116,12 +121,6 @@ def _with_horizons(planned: Sequence[PlannedSource], plan: ir.Plan) -> tuple[Pla
         else replace(source, event_time=replace(source.event_time, horizon=ends.get(source.name)))
         for source in planned
     )
-
-
-def _check_reads_only(plan: ir.Plan) -> None:
-    if plan.write is not None:
-        message = "a written table has rows, not changes: leave the write out, or run the plan per epoch"
-        raise PlanError(Problem(place=plan.write.plan_path, reason="WRITE_IN_CONTINUOUS", message=message))
 
 
 def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:

@@ -27,13 +27,14 @@ from ...operators.core.piece import FilePiece, FileVersion, Piece
 from ...operators.core.sizes import BATCH_BYTES, rows_within
 from ...operators.duckdb.conform import Conform
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from ...operators.sources.change_column import WEIGHT_FIELD
 from ...operators.sources.split_pieces import expand
 from ...operators.writing.staged_write import Written
 from ...planner.prepare_changes import PreparedChanges
 from ...proto.errors import ExecutionError, Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
-from ..api.computation import Source, Watermarks
+from ..api.computation import Effect, RowEffect, Source, Watermarks
 from ..changes.build_graph import EntrySource, graph_of
 from ..pipelines.input_progress import InputProgress, InputRead
 from ..runtime.meters import Meter, Meters, check_rows
@@ -41,6 +42,7 @@ from ..runtime.network_totals import loop_statistics, operator_statistics
 from .dataflow import FILE_KINDS
 from .read_changes import Reading
 from .static_tables import file_versions, sizes
+from .written_changes import Effects, WrittenChanges
 
 _BATCH_ROWS: Final = 65_536
 _STATEMENTS: Final = 4
@@ -53,7 +55,9 @@ _LARGEST: Final = 3
 
 
 class ContinuousComputation:
-    """A continuous computation. `tables` are the opened pieces of the static sources; the first epoch reads them."""
+    """A continuous computation. `tables` are the opened pieces of the static sources; the first epoch reads them. The
+    rows of a plan that writes go through `write`.
+    """
 
     early_source: str | None = None
     early_frees = False
@@ -68,12 +72,14 @@ class ContinuousComputation:
         roots: Sequence[str],
         side: str,
         tables: Mapping[str, Sequence[Piece]],
+        write: RowEffect | None = None,
     ) -> None:
         self.schema = prepared.schema
         self.warnings = prepared.warnings
         self.nothing = pa.RecordBatch.from_pylist([], schema=prepared.schema)
         self._meters = Meters()
         self._inputs = InputProgress(self._meters)
+        self.write = self._written(write)
         reads = []
         self._readings: dict[str, Reading] = {}
         entries: dict[str, EntrySource] = {}
@@ -124,6 +130,9 @@ class ContinuousComputation:
             self._instance = self._pool.take(self._instance_settings)
         return self._instance
 
+    def _written(self, write: RowEffect | None) -> WrittenChanges | None:
+        return None if write is None else WrittenChanges(write, self._meters.of("Write", write.plan_path), self.schema)
+
     # -------------------------------------------------------------------------------------------------- splits
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
@@ -168,7 +177,11 @@ class ContinuousComputation:
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
         self._stopped = False  # an interrupt was for the epoch before
         self._evaluators.go_on()
-        return ContinuousRun(self, number, Undoing(self) if self._skips else None)
+        undoing = Undoing(self) if self._skips else None
+        if self.write is None:
+            return ContinuousRun(self, number, undoing)
+        effect = self.write.effect
+        return ContinuousRun(self, number, effect if undoing is None else Effects(effect, undoing))
 
     def mark(self) -> None:
         """Keep what `roll_back` restores, in tasks that skip epochs."""
@@ -287,7 +300,7 @@ class ContinuousComputation:
     def _batch(self, change: Change) -> pa.RecordBatch:
         rows = self._outside(change.rows.to_batch(self._network.schema))
         check_rows(rows, self._memory_limit, "the result")
-        return batch_of([*rows.columns, pa.array(change.weights)], rows.num_rows, self.schema)
+        return batch_of([*rows.columns, pa.array(change.weights)], rows.num_rows, rows.schema.append(WEIGHT_FIELD))
 
     # ------------------------------------------------------------------------------------------------- the rest
 
@@ -321,6 +334,8 @@ class ContinuousComputation:
             self._pool.retire(instance)
 
     def close(self) -> None:
+        if self.write is not None:
+            self.write.effect.close()
         self._evaluators.close()
         self._tables.clear()
         instance, self._instance = self._instance, None
@@ -356,7 +371,7 @@ class ContinuousRun:
 
     at_least = False
 
-    def __init__(self, computation: ContinuousComputation, number: int, effect: Undoing | None) -> None:
+    def __init__(self, computation: ContinuousComputation, number: int, effect: Effect | None) -> None:
         self.effect = effect
         self._number = number
         self._computation = computation
@@ -378,7 +393,8 @@ class ContinuousRun:
                 self.bytes_in += size
                 yield computation.nothing
         try:
-            yield from computation.complete()
+            changes, write = computation.complete(), computation.write
+            yield from changes if write is None else write.rows(self._number, changes)
         except NotThere as error:
             raise computation.blamed(error, pieces) from error
         self.watermark = computation.watermark

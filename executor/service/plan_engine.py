@@ -131,6 +131,7 @@ class PlanEngine:
                 roots=roots,
                 side=self._side,
                 tables=_tables(changes.sources, splits, options, roots, self._side),
+                write=self._table(changes.write, changes.result, changes.columns, options, space.files.folder.name),
             )
         prepared = self._prepared_epochs(decoded, options, tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
@@ -223,13 +224,19 @@ class PlanEngine:
                     reason="WRITES_NOT_ALLOWED",
                 )
             return ResultFiles(prepared.schema, options.spill_quota)
+        return self._table(write, prepared.schema, prepared.output, options, task)
+
+    def _table(
+        self, write: ir.Write | None, result: pa.Schema, table: pa.Schema, options: TaskOptions, task: str
+    ) -> RowEffect | None:
+        """The effect that writes rows of a table, if there is a write, and hands on those of the result."""
         if write is None:
             return None
         if self._write_root is None:
             raise PlanError(_not_written(write))
         return write_for(options)(
-            prepared.schema,
-            table=prepared.output,
+            result,
+            table=table,
             returned=write.columns if write.returned else None,
             folder=TableFolder(self._write_root, write.table),
             format_=WRITE_FORMATS[options.write_format],
@@ -244,11 +251,10 @@ class PlanEngine:
             prepared = self._prepared(plan, options, ())
         except PlanError as error:
             return error.problems, ()
-        if isinstance(prepared, PreparedChanges):
+        write = prepared.write if isinstance(prepared, PreparedChanges) else prepared.plan.write
+        if write is None or self._write_root is not None:
             return (), prepared.warnings
-        if prepared.plan.write is None or self._write_root is not None:
-            return (), prepared.warnings
-        return (), (*prepared.warnings, str(_not_written(prepared.plan.write)))
+        return (), (*prepared.warnings, str(_not_written(write)))
 
     def explain(
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]

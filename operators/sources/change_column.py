@@ -19,6 +19,8 @@ from ..arrays.casts import plain
 WEIGHT: Final = "_weight"
 """The column of weights that a scan puts behind the plan's columns."""
 
+WEIGHT_FIELD: Final = pa.field(WEIGHT, pa.int64(), nullable=False)
+
 Weights: TypeAlias = npt.NDArray[np.int64]
 
 WORDS: Final = {"insert": 1, "delete": -1, "update_preimage": -1, "update_postimage": 1}

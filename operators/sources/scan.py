@@ -41,7 +41,7 @@ from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
 from ..core.row_reader import no_rows
 from ..core.sizes import batch_bytes, is_encoded, row_beyond
 from ..core.wide_rows import PassingRows
-from .change_column import WEIGHT, BadChange, weights
+from .change_column import WEIGHT_FIELD, BadChange, weights
 from .declared_order import DeclaredOrder, Ends
 from .file_relations import contiguous
 from .file_versions import UNLIMITED, OpenFile, PieceFiles
@@ -105,7 +105,7 @@ class Scan(Operator):
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self._asked = tuple(columns)
         if change_column is not None:
-            self.schema = self.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
+            self.schema = self.schema.append(WEIGHT_FIELD)
             self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
         self._change_column = change_column
         self._largest = largest

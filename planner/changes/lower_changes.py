@@ -36,6 +36,7 @@ from .orders import (
 from .ranked import limit_above
 from .recomputed_parts import lower_by_recomputing
 from .rendering import render
+from .rows_taken_back import check_write
 from .rowwise import chain_below, lower_chain, lower_unnest
 from .sets import lower_set
 from .unnesting import CannotPull, Unnesting, needs_rewriting
@@ -59,7 +60,9 @@ def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
     """
     root, *shared = map(sort_below_limits, (plan.root, *plan.shared))
     lowering = _Lowering(shared, max_rows, max_seconds)
-    return Lowered(root=with_floors(unroll(lowering.step, root)), warnings=tuple(lowering.warnings))
+    lowered = with_floors(unroll(lowering.step, root))
+    check_write(plan.write, lowered)
+    return Lowered(root=lowered, warnings=tuple(lowering.warnings))
 
 
 def lower_loop(relation: ir.Rounds) -> ChangeNode:

@@ -19,6 +19,7 @@ from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...operators.changes.top import Counting
 from ...operators.changes.window import WindowReach
 from ...proto.values import Explanation, TaskOptions
+from .. import ir
 from ..changes.change_nodes import (
     MARK,
     BackNode,
@@ -47,7 +48,7 @@ from ..changes.change_nodes import (
     nodes_of,
 )
 from ..physical.sources import PlannedSource
-from .explain_operators import marks
+from .explain_operators import marks, write_json
 from .explanation_text import explanation
 from .state_bounds import state_of
 
@@ -67,6 +68,7 @@ def explain(
     schema: pa.Schema,
     options: TaskOptions,
     warnings: Sequence[str],
+    write: ir.Write | None = None,
 ) -> Explanation:
     return explanation(
         {
@@ -75,6 +77,7 @@ def explain(
             "promise": _PROMISE,
             "channels": options.channels,
             "columns": _fields(schema),
+            "writes": write_json(write),
             "sources": [
                 {
                     "name": source.name,

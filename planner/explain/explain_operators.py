@@ -21,6 +21,18 @@ def marks(*, ends: bool, blocks: bool) -> dict[str, bool]:
     return {"ends_pipeline": ends, "blocks": blocks}
 
 
+def write_json(write: ir.Write | None) -> dict[str, Any] | None:
+    """The table that a plan writes; None if it writes none."""
+    if write is None:
+        return None
+    return {
+        "table": ".".join(write.table),
+        "mode": write.mode.value,
+        "returned": write.returned,
+        "place": write.plan_path,
+    }
+
+
 def operators_of(
     roots: Sequence[ir.Relation], shared: Sequence[ir.Relation], kept: Mapping[ir.Relation, str]
 ) -> list[list[dict[str, Any]]]:

@@ -23,7 +23,7 @@ from ..physical.sources import PlannedSource
 from .described import described
 from .explain_changes import operators_json
 from .explain_channels import Spread, choice_json, spread_json
-from .explain_operators import marks
+from .explain_operators import marks, write_json
 from .explain_stages import stages_json
 from .explanation_text import explanation
 
@@ -75,7 +75,7 @@ def explain(
         "channels": options.channels,
         "spill": options.spill.value,
         "columns": [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in schema],
-        "writes": _write(plan.write),
+        "writes": write_json(plan.write),
         "sources": [_source(source) for source in sources],
         "shared": [_relations(division, relation, {}, naming) for relation in plan.shared],
         "indexes": [{"name": name, "why": why[name], "fragments": fragments} for name, fragments in tables.items()],
@@ -175,17 +175,6 @@ def _subqueries(relation: ir.Relation) -> Iterator[tuple[ir.Relation, str]]:
 
 def _start(plan: ir.Plan, section: Section) -> str:
     return "piece" if section.row_wise and plan.write is None else "seal"
-
-
-def _write(write: ir.Write | None) -> dict[str, Any] | None:
-    if write is None:
-        return None
-    return {
-        "table": ".".join(write.table),
-        "mode": write.mode.value,
-        "returned": write.returned,
-        "place": write.plan_path,
-    }
 
 
 def _source(source: PlannedSource) -> dict[str, Any]:

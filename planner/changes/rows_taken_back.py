@@ -1,0 +1,97 @@
+"""Finds operators that take rows back: rows that they gave in an earlier epoch are no longer in the result.
+
+A written table keeps its rows, so a plan that writes must have no such operator above its sources.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...operators.changes.distinct_or_set_op import Weighing
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from .change_nodes import (
+    BackNode,
+    ChangeNode,
+    ComputeNode,
+    ConstantNode,
+    DifferenceNode,
+    DistinctOrSetOpNode,
+    FinalAsOfNode,
+    FinalCountsNode,
+    FinalMatchesNode,
+    FinalSessionsNode,
+    FinalWindowsNode,
+    GroupNode,
+    JoinNode,
+    LoopNode,
+    OnlyOneNode,
+    OnTimeNode,
+    RecomputeNode,
+    RegroupNode,
+    SelectNode,
+    SourceNode,
+    TopNode,
+    WindowNode,
+    inputs_of,
+)
+
+_GROWING: Final = frozenset(
+    (Weighing.DISTINCT, Weighing.INTERSECT_ANY, Weighing.INTERSECT_EACH, Weighing.INTERSECT_ALL)
+)
+"""The set operations that keep a row if their inputs get more rows."""
+
+
+def check_write(write: ir.Write | None, root: ChangeNode) -> None:
+    """Refuses to write rows that a later epoch may take back: a table keeps its rows."""
+    if write is None:
+        return
+    node = _taking_back(root)
+    if node is not None:
+        message = (
+            f"a written table keeps its rows, and the relation at {node.plan_path} may take rows back that it gave in "
+            "an earlier epoch: write rows that come once, such as final windows, final joins, rows on time and late "
+            "rows; or leave the write out and read the changes; or run the plan per epoch"
+        )
+        raise PlanError(Problem(place=write.plan_path, reason="WRITE_IN_CONTINUOUS", message=message))
+
+
+def _taking_back(root: ChangeNode) -> ChangeNode | None:
+    """The first operator, from the root down, that may take rows back if no row of a source is deleted."""
+    stack, seen = [root], set[ChangeNode]()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        gives_once = _gives_once(node)
+        if gives_once is None:
+            return node
+        if not gives_once:
+            stack.extend(reversed(inputs_of(node)))
+    return None
+
+
+def _gives_once(node: ChangeNode) -> bool | None:
+    """True if each row comes once, whatever the inputs are; False if no row is taken back while the inputs take none
+    back; None if rows may be taken back.
+    """
+    match node:
+        case (
+            SourceNode()
+            | ConstantNode()
+            | FinalWindowsNode()
+            | FinalSessionsNode()
+            | FinalCountsNode()
+            | FinalMatchesNode()
+            | FinalAsOfNode()
+        ):
+            return True
+        case SelectNode() | ComputeNode() | OnTimeNode() | JoinNode() | OnlyOneNode():
+            return False
+        case DistinctOrSetOpNode(weighing=weighing):
+            return False if weighing in _GROWING else None
+        case GroupNode() | RegroupNode() | TopNode() | WindowNode() | DifferenceNode() | RecomputeNode():
+            return None
+        case LoopNode() | BackNode():
+            return None
