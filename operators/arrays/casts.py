@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ...proto.arrow.nested_types import with_types
 from ...proto.arrow.shown_values import shown
-from ...proto.arrow.unpack import packed, unpack
+from ...proto.arrow.unpack import packed, unpack, without_views
 from .retype import NullInside, nullable, requires, retype, same_layout
 
 
@@ -51,19 +52,7 @@ def stored(type_: pa.DataType) -> pa.DataType:
     """`type_` without views of texts and run ends, at any depth: Arrow cannot pick rows out of arrays of these."""
     if kinds.is_run_end_encoded(type_):
         return stored(type_.value_type)
-    if kinds.is_string_view(type_) or kinds.is_binary_view(type_):
-        return plain(type_)
-    if kinds.is_struct(type_):
-        return pa.struct([field.with_type(stored(field.type)) for field in type_])
-    if kinds.is_map(type_):
-        return pa.map_(stored(type_.key_type), type_.item_field.with_type(stored(type_.item_type)), type_.keys_sorted)
-    if kinds.is_fixed_size_list(type_):
-        return pa.list_(type_.value_field.with_type(stored(type_.value_type)), type_.list_size)
-    if kinds.is_large_list(type_) or kinds.is_large_list_view(type_):
-        return pa.large_list(type_.value_field.with_type(stored(type_.value_type)))
-    if kinds.is_list(type_) or kinds.is_list_view(type_):
-        return pa.list_(type_.value_field.with_type(stored(type_.value_type)))
-    return type_
+    return with_types(without_views(type_), stored)
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

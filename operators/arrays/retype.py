@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ...proto.arrow.nested_types import with_fields, with_types
+
 
 class NullInside(Exception):
     """A required field is null in row `row`."""
@@ -36,15 +38,9 @@ def same_layout(left: pa.DataType, right: pa.DataType) -> bool:
 
 def nullable(type_: pa.DataType) -> pa.DataType:
     """`type_` with every field inside it nullable, except for the keys of maps."""
-    if kinds.is_struct(type_):
-        return pa.struct([pa.field(field.name, nullable(field.type)) for field in type_])
-    if kinds.is_fixed_size_list(type_):
-        return pa.list_(_nullable_field(type_.value_field), type_.list_size)
-    if kinds.is_list(type_):
-        return pa.list_(_nullable_field(type_.value_field))
     if kinds.is_map(type_):
-        return pa.map_(type_.key_field, _nullable_field(type_.item_field))
-    return type_
+        return pa.map_(type_.key_field, _nullable_field(type_.item_field), type_.keys_sorted)
+    return with_fields(type_, _nullable_field)
 
 
 def _nullable_field(field: pa.Field) -> pa.Field:
@@ -57,12 +53,7 @@ def unnamed(type_: pa.DataType) -> pa.DataType:
         return pa.struct(
             [field.with_name(f"f{at}").with_type(unnamed(field.type)) for at, field in enumerate(type_, 1)]
         )
-    if kinds.is_list(type_):
-        return pa.list_(type_.value_field.with_type(unnamed(type_.value_type)))
-    if kinds.is_map(type_):
-        key, item = unnamed(type_.key_type), unnamed(type_.item_type)
-        return pa.map_(type_.key_field.with_type(key), type_.item_field.with_type(item))
-    return type_
+    return with_types(type_, unnamed)
 
 
 def requires(type_: pa.DataType) -> bool:

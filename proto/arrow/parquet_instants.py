@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from .nested_types import with_types
 from .parquet_footer import INT96, Footer
 
 INT96_UNIT: Final = "us"
@@ -52,14 +53,6 @@ def _typed(type_: pa.DataType, physical: Iterator[int]) -> pa.DataType:
     if isinstance(type_, pa.BaseExtensionType):
         _typed(type_.storage_type, physical)
         return type_
-    if kinds.is_struct(type_):
-        return pa.struct([field.with_type(_typed(field.type, physical)) for field in type_])
-    if kinds.is_map(type_):
-        key = type_.key_field.with_type(_typed(type_.key_type, physical))
-        return pa.map_(key, type_.item_field.with_type(_typed(type_.item_type, physical)), type_.keys_sorted)
-    if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_):
-        value = type_.value_field.with_type(_typed(type_.value_type, physical))
-        if kinds.is_fixed_size_list(type_):
-            return pa.list_(value, type_.list_size)
-        return pa.list_(value) if kinds.is_list(type_) else pa.large_list(value)
+    if kinds.is_nested(type_):
+        return with_types(type_, lambda inside: _typed(inside, physical))
     return INSTANT if next(physical, None) == INT96 else type_

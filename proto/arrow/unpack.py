@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from .nested_types import with_types
+
 CODES: Final = frozenset({pa.lib.Type_DICTIONARY, pa.lib.Type_RUN_END_ENCODED})
 TEXT_VIEWS: Final = frozenset({pa.lib.Type_STRING_VIEW, pa.lib.Type_BINARY_VIEW})
 LIST_VIEWS: Final = frozenset({pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW})
@@ -28,6 +30,20 @@ def packed(type_: pa.DataType) -> bool:
     return count > 0 and any(packed(type_.field(i).type) for i in range(count))
 
 
+def without_views(type_: pa.DataType) -> pa.DataType:
+    """The type of lists in place of list views, and of plain texts and bytes in place of views of them."""
+    match type_.id:
+        case pa.lib.Type_STRING_VIEW:
+            return pa.string()
+        case pa.lib.Type_BINARY_VIEW:
+            return pa.binary()
+        case pa.lib.Type_LIST_VIEW:
+            return pa.list_(type_.value_field)
+        case pa.lib.Type_LARGE_LIST_VIEW:
+            return pa.large_list(type_.value_field)
+    return type_
+
+
 def unpacked_type(type_: pa.DataType) -> pa.DataType:
     """The type of `unpack(array)` for arrays of `type_`."""
     if not packed(type_):
@@ -36,16 +52,7 @@ def unpacked_type(type_: pa.DataType) -> pa.DataType:
         return unpacked_type(type_.storage_type)
     if type_.id in CODES:
         return unpacked_type(type_.value_type)
-    if type_.id in TEXT_VIEWS:
-        return pa.string() if kinds.is_string_view(type_) else pa.binary()
-    if kinds.is_struct(type_):
-        return pa.struct([_unpacked_field(field) for field in type_])
-    if kinds.is_map(type_):
-        return pa.map_(_unpacked_field(type_.key_field), _unpacked_field(type_.item_field), type_.keys_sorted)
-    item = _unpacked_field(type_.value_field)
-    if kinds.is_fixed_size_list(type_):
-        return pa.list_(item, type_.list_size)
-    return pa.large_list(item) if kinds.is_large_list(type_) or kinds.is_large_list_view(type_) else pa.list_(item)
+    return with_types(without_views(type_), unpacked_type)
 
 
 def unpack(array: pa.Array) -> pa.Array:
@@ -70,10 +77,6 @@ def unpack(array: pa.Array) -> pa.Array:
     if array.type.id in LIST_VIEWS:
         return _listed(array, type_)
     return _over(array, type_, unpack(array.values))
-
-
-def _unpacked_field(field: pa.Field) -> pa.Field:
-    return field.with_type(unpacked_type(field.type))
 
 
 def _over(array: pa.Array, type_: pa.DataType, items: pa.Array) -> pa.Array:

@@ -9,25 +9,20 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from ....proto.arrow.nested_types import with_types
+
 
 def plain(array: pa.Array) -> pa.Array:
     """The array as one whose Python values are exact, in the same memory. The values keep their order."""
-    type_ = plain_type(array.type)
+    type_ = _plain_type(array.type)
     return array if type_.equals(array.type) else array.view(type_)
 
 
-def plain_type(type_: pa.DataType) -> pa.DataType:
-    """The type of `plain` arrays."""
+def _plain_type(type_: pa.DataType) -> pa.DataType:
     if kinds.is_struct(type_):
-        return pa.struct([pa.field(str(at), plain_type(field.type)) for at, field in enumerate(type_)])
-    if kinds.is_list(type_):
-        return pa.list_(plain_type(type_.value_type))
-    if kinds.is_large_list(type_):
-        return pa.large_list(plain_type(type_.value_type))
-    if kinds.is_fixed_size_list(type_):
-        return pa.list_(plain_type(type_.value_type), type_.list_size)
+        return pa.struct([pa.field(str(at), _plain_type(field.type)) for at, field in enumerate(type_)])
     if kinds.is_date32(type_) or kinds.is_time32(type_):
         return pa.int32()
     if kinds.is_date64(type_) or kinds.is_time64(type_) or kinds.is_timestamp(type_) or kinds.is_duration(type_):
         return pa.int64()
-    return type_
+    return with_types(type_, _plain_type)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ....proto.arrow.nested_types import with_types
 from ...arrays.hashing import Hashes, hash_array, hash_words
 from ...core.interrupts import values_of
 from ...core.wide_rows import wide_pool
@@ -222,14 +223,9 @@ def _one_form(array: pa.Array) -> pa.Array:
 def _without_maps(type_: pa.DataType) -> pa.DataType:
     """The type of the same layout in which maps are lists."""
     if kinds.is_map(type_):
-        key = type_.key_field.with_type(_without_maps(type_.key_type))
-        item = type_.item_field.with_type(_without_maps(type_.item_type))
-        return pa.list_(pa.field("entries", pa.struct([key, item]), nullable=False))
-    if kinds.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_without_maps(type_.value_type)))
-    if kinds.is_struct(type_):
-        return pa.struct([field.with_type(_without_maps(field.type)) for field in type_])
-    return type_
+        entry = with_types(pa.struct([type_.key_field, type_.item_field]), _without_maps)
+        return pa.list_(pa.field("entries", entry, nullable=False))
+    return with_types(type_, _without_maps)
 
 
 def _nulls(array: pa.Array) -> Mask:
