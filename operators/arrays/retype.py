@@ -76,7 +76,8 @@ def retype(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kinds.is_struct(target):
         return _struct(array, target)
     if kinds.is_map(target):
-        return _over(array, target, [_entries(array, target)])
+        lists = retype(_as_lists(array), _as_list(target))
+        return _over(lists, target, [lists.values])
     _refuse_null_items(array, target.value_field)
     if requires(target.value_type):
         array = _without_hidden(array)
@@ -115,19 +116,24 @@ def _lists_of(array: pa.Array, items: np.ndarray[tuple[int], np.dtype[np.int64]]
     return np.searchsorted(array.offsets.to_numpy(), items, side="right") - 1
 
 
-def _entries(array: pa.MapArray, target: pa.DataType) -> pa.Array:
-    _refuse_null_items(array, target.item_field)
-    items = _required(retype(array.items, target.item_type), target.item_field)
-    keys = retype(array.keys, target.key_type)
-    return pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+def _as_list(type_: pa.MapType) -> pa.ListType:
+    """The type of lists of a map's entries."""
+    return pa.list_(pa.field("entries", pa.struct([type_.key_field, type_.item_field]), nullable=False))
+
+
+def _as_lists(array: pa.MapArray) -> pa.ListArray:
+    return _over(array, _as_list(array.type), [_entries(array)])
+
+
+def _entries(array: pa.MapArray) -> pa.StructArray:
+    return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
 
 
 def _refuse_null_items(array: pa.Array, field: pa.Field) -> None:
     """Raise `NullInside` where an item of a list is null. Items that no list contains do not count."""
-    items = array.items if kinds.is_map(array.type) else array.values
-    if field.nullable or not items.null_count:
+    if field.nullable or not array.values.null_count:
         return
-    rows = _lists_of(array, np.flatnonzero(_nulls(items)))
+    rows = _lists_of(array, np.flatnonzero(_nulls(array.values)))
     rows = rows[(rows >= 0) & (rows < len(array))]
     bare = rows[~_nulls(array)[rows]]
     if bare.size:
@@ -144,10 +150,7 @@ def _required(array: pa.Array, field: pa.Field) -> pa.Array:
         children = [array.field(i) for i in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(array.type))
     if kinds.is_map(array.type):
-        entries = pa.StructArray.from_arrays(
-            [array.keys, array.items], fields=[array.type.key_field, array.type.item_field]
-        )
-        return _over(array, array.type, [entries], valid=True)
+        return _over(array, array.type, [_entries(array)], valid=True)
     return _over(array, array.type, [array.values] if kinds.is_nested(array.type) else None, valid=True)
 
 

@@ -77,6 +77,28 @@ def test_a_null_in_a_list_of_structs_is_told_by_the_row_of_its_list() -> None:
         retype(column, pa.list_(NUMBER))
 
 
+@pytest.mark.parametrize("row", [0, 2])
+def test_a_null_in_a_map_of_structs_is_told_by_the_row_of_its_map(row: int) -> None:
+    entries = [[("x", {"a": 1}), ("y", {"a": 2})], None, [("x", {"a": 3}), ("y", {"a": 4})]]
+    entries[row][1][1]["a"] = None  # type: ignore[index]  # a list, not None
+    column = pa.array(entries, pa.map_(pa.string(), pa.struct([("a", pa.int64())])))
+    with pytest.raises(NullInside, match=f"row {row}"):
+        retype(column, pa.map_(pa.string(), NUMBER))
+
+
+def test_what_is_required_may_be_null_in_entries_that_no_map_has() -> None:
+    type_ = pa.map_(pa.string(), NUMBER)
+    values = pa.StructArray.from_arrays([pa.array([1, None, 3])], fields=list(NUMBER))
+    entries = pa.StructArray.from_arrays(
+        [pa.array(["x", "y", "z"]), values], fields=[type_.key_field, type_.item_field]
+    )
+    maps = hidden_items(type_, entries)
+    for part in maps, maps.slice(1), maps.slice(2):
+        again = retype(part, type_)
+        assert again.to_pylist() == part.to_pylist()
+        assert not again.items.field(0).null_count
+
+
 DAYS = required("item", pa.date32())
 
 
