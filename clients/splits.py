@@ -16,6 +16,7 @@ from .proto.arrow.arrow_ipc import sendable
 from .proto.arrow.arrow_streams import with_a_stream
 from .proto.arrow.levels import check_levels
 from .proto.arrow.validation import validated
+from .proto.compressed_files import without_codec
 from .proto.errors import Exhausted, InvalidRequest
 from .proto.values import MIB, FileFormat, FileSplit, InlineSplit, MissingColumns, Split
 from .task_options import member
@@ -95,9 +96,6 @@ class Uploader(Protocol):
     def new_folder(self) -> Path:
         """A folder for files to send. It stays until the call is answered."""
         ...
-
-
-_PACKED = {".gz", ".zst", ".bz2", ".lz4", ".br"}
 
 
 def upload(path: str | os.PathLike[str], *, format: FileFormat = "") -> Upload:  # noqa: A002 (FileSplit's word)
@@ -236,8 +234,8 @@ def _sent(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path, uplo
 
 def _ending(path: Path) -> str:
     """The suffixes that tell a file's format: .parquet, .csv.gz."""
-    packed = path.suffix.lower() in _PACKED
-    return "".join(path.suffixes[-2:]) if packed else path.suffix
+    _, codec = without_codec(path.name)
+    return path.suffix if codec is None else "".join(path.suffixes[-2:])
 
 
 def several(data: SplitLike | Sequence[SplitLike]) -> Sequence[SplitLike]:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
+from ...proto.compressed_files import without_codec
 from ...proto.errors import SplitError
 from ..core.piece import FilePiece, FileVersion
 
@@ -27,8 +28,6 @@ _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFO
 #: Nothing that is put in the file's place, such as a pipe, may block the open call.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
-#: The endings of files that are compressed as a whole, with Arrow's names of their codecs.
-COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 #: The largest row of a reader without a limit.
 UNLIMITED: Final = 1 << 62
 #: Statements may hold a quarter of the files that the process may have open.
@@ -137,7 +136,7 @@ class PieceFiles:
     def open_input_stream(self, path: str) -> pa.NativeFile:
         """A stream of the file, decompressed if the ending of the path says that the file is compressed."""
         self._streamed = self.open_input_file(path)
-        codec = _compression(path)  # a descriptor has no ending
+        _, codec = without_codec(path)  # a descriptor has no ending
         return self._streamed if codec is None else pa.CompressedInputStream(self._streamed, codec)
 
     def _real(self, path: str) -> str:
@@ -272,11 +271,6 @@ def _check_path(piece: FilePiece, identity: Identity) -> None:
         raise _changed(piece) from error
     if now != identity:
         raise _changed(piece)
-
-
-def _compression(path: str) -> str | None:
-    lower = path.lower()
-    return next((codec for ending, codec in COMPRESSIONS.items() if lower.endswith(ending)), None)
 
 
 def _not_there(piece: FilePiece, error: OSError) -> SplitError:

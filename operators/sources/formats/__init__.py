@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ....proto.compressed_files import without_codec
 from ....proto.errors import InvalidRequest
-from ..file_versions import COMPRESSIONS
 from .arrow import Arrow, Inline
 from .csv import Csv
 from .format import Format, Reader
@@ -34,10 +34,9 @@ def format_named(name: str) -> Format:
 
 def format_of(path: str) -> Format:
     """The format that a file's ending tells. Raises `InvalidRequest` where the ending tells none."""
-    lower = path.lower()
-    plain = next((lower.removesuffix(ending) for ending in COMPRESSIONS if lower.endswith(ending)), lower)
+    plain, codec = without_codec(path.lower())
     for format_ in _FORMATS.values():
-        if plain.endswith(format_.endings) and (plain == lower or format_.compressed):
+        if plain.endswith(format_.endings) and (codec is None or format_.compressed):
             return format_
     raise InvalidRequest(
         f"the ending of {path} does not tell its format: name a format of {', '.join(known())}", reason="UNKNOWN_FORMAT"
