@@ -19,6 +19,7 @@ import substrait.dataframe as sub
 from google.protobuf.message import Message
 
 import tidegate
+from tidegate.proto.encoding.wire_format import varint
 
 from . import tpch
 from .measure import Runs, Spread
@@ -135,15 +136,7 @@ def projections(number: int) -> bytes:
 
 def _field(message: Message, name: str, value: bytes) -> bytes:
     """A field of the message, which is a message itself, on the wire."""
-    return _number(message.DESCRIPTOR.fields_by_name[name].number << 3 | 2) + _number(len(value)) + value
-
-
-def _number(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*written, value])
+    return varint(message.DESCRIPTOR.fields_by_name[name].number << 3 | 2) + varint(len(value)) + value
 
 
 def report(runs: Mapping[str, Runs], first_plan: Spread) -> Report:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import substrait.dataframe as sub
 from google.protobuf import json_format
 
+from tidegate.proto.encoding.wire_format import varint
+
 
 def rows() -> sub.DataFrame:
     return sub.read_named_table("rows", {"k": sub.i64, "v": sub.i64})
@@ -41,17 +43,13 @@ def deep(levels: int, count: int) -> bytes:
     encoded = relation.root.input.SerializeToString()
     names = b"".join(_field(2, name.encode()) for name in relation.root.names)
     for _ in range(levels):
-        encoded = _field(3, _field(2, encoded) + b"\x18\x00\x20" + _varint(count))  # FetchRel: input, offset, count
+        encoded = _field(3, _field(2, encoded) + b"\x18\x00\x20" + varint(count))  # FetchRel: input, offset, count
     del plan.relations[:]
     return bytes(plan.SerializeToString()) + _field(3, _field(2, _field(1, encoded) + names))
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def _plan(frame: sub.DataFrame) -> bytes:

@@ -18,6 +18,8 @@ import pyarrow as pa
 from substrait.algebra_pb2 import Rel
 from substrait.plan_pb2 import Plan
 
+from tidegate.proto.encoding.wire_format import varint
+
 from ..continuous.histories import Changed, Row, multiset, planned, table
 from ..duckdb_oracle import oracle
 from ..messages import messages
@@ -131,11 +133,7 @@ def _limit(loop: Looped) -> bytes:
     """Fields 16 and 17: at most so many rounds, and what there is then."""
     if loop.rounds is None:
         return b""
-    return b"\x80\x01" + _varint(loop.rounds) + (b"" if loop.fails else b"\x88\x01\x02")
-
-
-def _varint(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + _varint(number // 128)
+    return b"\x80\x01" + varint(loop.rounds) + (b"" if loop.fails else b"\x88\x01\x02")
 
 
 @dataclass(slots=True)

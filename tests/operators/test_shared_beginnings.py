@@ -23,6 +23,7 @@ from tidegate.operators.sources.formats.parquet_headers import pages
 from tidegate.operators.sources.formats.parquet_rows import page_values, unfolded_bytes
 from tidegate.proto.arrow.parquet_footer import read_footer
 from tidegate.proto.arrow.thrift import Damaged
+from tidegate.proto.encoding.wire_format import varint
 from tidegate.proto.errors import SplitError
 
 from .data import column, pieces_of
@@ -183,8 +184,8 @@ def test_a_page_with_more_lengths_than_values_is_damaged(tmp_path: Path, encodin
     data = bytearray(path.read_bytes())
     [group] = read_footer(pa.BufferReader(data)).groups
     [page] = pages(pa.BufferReader(data), group.chunks[0])
-    at = data.index(varint_of(rows), page.at)
-    most = varint_of((1 << 7 * len(varint_of(rows))) - 1)
+    at = data.index(varint(rows), page.at)
+    most = varint((1 << 7 * len(varint(rows))) - 1)
     path.write_bytes(data[:at] + most + data[at + len(most) :])
     asked = [column("t", pa.string())]
     before = pa.total_allocated_bytes()
@@ -199,14 +200,6 @@ def first_batch(path: Path, asked: list[Column]) -> pa.RecordBatch:
     assert isinstance(piece, FilePiece)
     assert native_obstacle([piece], asked) is not None
     return next(ParquetReader(piece, asked, LocalFileSystem(use_mmap=False), 64 << 20).batches([0]))[1]
-
-
-def varint_of(number: int) -> bytes:
-    head = b""
-    while number > 0x7F:
-        head += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return head + bytes([number])
 
 
 def test_duckdb_reads_short_texts_that_share_little(tmp_path: Path) -> None:

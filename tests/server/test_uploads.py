@@ -12,6 +12,7 @@ import pytest
 
 from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.tasks.task_uploads import Reception
+from tidegate.proto.encoding.wire_format import varint
 from tidegate.proto.errors import NotFound
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
@@ -206,11 +207,7 @@ def uploaded(channel: grpc.Channel, task: str, name: bytes, data: bytes = b"a\n1
 
 
 def _field(number: int, data: bytes) -> bytes:
-    length, rest = bytearray(), len(data)
-    while rest >= 0x80:
-        length.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([number << 3 | 2, *length, rest]) + data
+    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 @pytest.mark.parametrize(

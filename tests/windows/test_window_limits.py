@@ -11,6 +11,7 @@ from substrait import plan_pb2
 
 import tidegate
 from tidegate.planner.decode.encoding import limits
+from tidegate.proto.encoding.wire_format import varint
 from tidegate.relations import WindowAggregate
 
 from .naive import Spans
@@ -25,7 +26,7 @@ def _with_keys(keys: list[bytes], windows: int = 1) -> plan_pb2.Plan:
     relation = built.relations[-1].root.input
     message = WindowAggregate()
     relation.extension_single.detail.Unpack(message)
-    message.aggregate += b"".join(b"\x2a" + _varint(len(key)) + key for key in keys)  # field 5: grouping_expressions
+    message.aggregate += b"".join(b"\x2a" + varint(len(key)) + key for key in keys)  # field 5: grouping_expressions
     for _ in range(windows - 1):
         above = algebra.Rel()
         above.extension_single.input.CopyFrom(relation)
@@ -37,20 +38,12 @@ def _with_keys(keys: list[bytes], windows: int = 1) -> plan_pb2.Plan:
     return built
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*out, value))
-
-
 def _nested(depth: int) -> bytes:
     """A cast of a cast of ... a literal, without protobuf's own limit on depth."""
     expression = LITERAL.SerializeToString()
     for _ in range(depth):
-        cast = b"\x12" + _varint(len(expression)) + expression  # Cast.input
-        expression = b"\x5a" + _varint(len(cast)) + cast  # Expression.cast
+        cast = b"\x12" + varint(len(expression)) + expression  # Cast.input
+        expression = b"\x5a" + varint(len(cast)) + cast  # Expression.cast
     return expression
 
 

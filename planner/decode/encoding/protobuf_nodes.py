@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
+from ....proto.encoding.wire_format import varint
 from .field_shapes import Descend, Hoist, Retype, Rule, Shape, shapes
 from .literal_runs import read_literals
 from .message_classes import pool
@@ -96,16 +97,13 @@ class WireMessage(NamedTuple):
         """Writes a field with a rule, whose value is at this range."""
         match rule:
             case Hoist() if tag & 7 == LENGTH_DELIMITED:
-                _put_varint(out, tag & ~7 | VARINT)
-                _put_varint(out, put(WireMessage(rule.message, self.data, start, end)))
+                number = put(WireMessage(rule.message, self.data, start, end))
+                out += varint(tag & ~7 | VARINT) + varint(number)
             case Descend() if tag & 7 == LENGTH_DELIMITED:
                 inner = self._rewrite(start, end, rule.shape, put)
-                _put_varint(out, tag)
-                _put_varint(out, len(inner))
-                out += inner
+                out += varint(tag) + varint(len(inner)) + inner
             case Retype():
-                _put_varint(out, rule.number << 3 | VARINT)
-                out += self.data[start:end]
+                out += varint(rule.number << 3 | VARINT) + self.data[start:end]
             case _:
                 pass
 
@@ -173,10 +171,3 @@ def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
             return result, position
         shift += 7
     raise Malformed(f"not protobuf: a number is cut off or too long at byte {position}")
-
-
-def _put_varint(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)

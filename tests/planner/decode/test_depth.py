@@ -13,6 +13,7 @@ from tidegate.planner.decode import decode_plan, decoder
 from tidegate.planner.decode.declarations.declared_types import MAX_TYPE_DEPTH
 from tidegate.planner.decode.encoding import limits
 from tidegate.planner.decode.encoding import protobuf_nodes as wire
+from tidegate.proto.encoding.wire_format import varint
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
@@ -23,17 +24,7 @@ from .plans import FUNCTIONS
 
 def tagged(number: int, body: bytes) -> bytes:
     """A length-delimited field."""
-    length, out = len(body), bytearray([*varint(number << 3 | 2)])
-    out += varint(length)
-    return bytes(out + body)
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+    return varint(number << 3 | 2) + varint(len(body)) + body
 
 
 def deep_plan(root: bytes) -> PlanBytes:
