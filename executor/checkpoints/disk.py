@@ -33,6 +33,10 @@ class Disk(Protocol):
         """Create a new file and open it for writing."""
         ...
 
+    def rewrite(self, path: Path) -> BinaryIO:
+        """Open a file that is there, to write over its bytes from the start. Its size stays unless more is written."""
+        ...
+
     def start_sync(self, file: BinaryIO) -> None:
         """Let the disk begin to write what the file has so far, and do not wait. Only `sync` makes it survive."""
         ...
@@ -85,6 +89,9 @@ class LocalDisk:
     def create(self, path: Path) -> BinaryIO:
         return open(path, "xb", opener=_for_owner)
 
+    def rewrite(self, path: Path) -> BinaryIO:
+        return path.open("r+b")
+
     def start_sync(self, file: BinaryIO) -> None:
         file.flush()
         if _STARTS_WRITING:
@@ -92,7 +99,7 @@ class LocalDisk:
 
     def sync(self, file: BinaryIO) -> None:
         file.flush()
-        os.fsync(file.fileno())
+        _sync_bytes(file.fileno())
 
     def rename(self, old: Path, new: Path) -> None:
         old.replace(new)
@@ -145,6 +152,10 @@ class LocalDisk:
     def remove_folder(self, folder: Path) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
+
+
+_sync_bytes: Final = getattr(os, "fdatasync", os.fsync)
+"""Syncs the bytes and the size of a file. Its times may be lost."""
 
 
 def _for_owner(path: str, flags: int) -> int:

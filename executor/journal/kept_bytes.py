@@ -4,7 +4,7 @@ Few bytes are a blob, written by the commit that has the record, so that a small
 written and synced before the record is appended. The digest of a file is its fingerprint, which costs little; bytes
 that have the fingerprint of other bytes are kept by the digest that blobs have. Whatever no record names is removed: a
 blob by the commit that removes the last record, a file after that commit, and either when the journal is opened. Files
-of other names stay.
+of other names stay. Some files that are removed wait for other rows, which are written over them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow as pa
 from ..checkpoints.disk import Disk
 from ..ledger.split_digest import RowsStream, bytes_digest
 from .fingerprint import fingerprint, fingerprint_of
+from .freed_files import FreedFiles
 from .group_commit import Journal, journal_failed
 from .journal_database import JournalDatabase, delete_blob, insert_blob
 from .kept_reader import Kept, KeptReader, digest_in, is_small
@@ -44,16 +45,20 @@ class KeptBytes:
         self._journal = journal
         self._database = database
         self._disk = disk
-        self._reader = KeptReader(database.blob, disk, folder)
+        self._reader = KeptReader(database.blob, disk, folder, self._lent)
         self._folder = folder
         self._uses = uses
-        files = {digest_in(name): size for name, size in disk.sizes(folder).items()}
+        self._own: dict[bytes, int] = {}
+        """The sizes of the files that this service has written, and that nobody has read or linked."""
+        names = disk.sizes(folder)
+        files = {digest_in(name): size for name, size in names.items()}
         self._sizes = database.blob_sizes() | {digest: size for digest, size in files.items() if digest is not None}
         self._files = {digest for digest in files if digest is not None}
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(1 + max(map(_number, names), default=0))
         self._lock = threading.Lock()
         self._naming = threading.Lock()
         """Held while a file gets its name. Taken before `_lock`."""
+        self._freed = FreedFiles()
         self._threads = ThreadPoolExecutor(_THREADS, "tidegate-kept")
         disk.make_folder(folder)
 
@@ -83,7 +88,9 @@ class KeptBytes:
     def keep(self, rows: RowsStream) -> Kept:
         """Keep the rows. The caller appends `take_inserts()` with the record that names the digest."""
         if not is_small(rows):
-            return self._keep_file(partial(self._write, rows), partial(fingerprint_of, rows.write), rows.size)
+            freed = self._freed.take(rows.size)
+            write = partial(self._write, rows) if freed is None else partial(self._write_over, rows)
+            return self._keep_file(write, partial(fingerprint_of, rows.write), rows.size, freed, own=True)
         data = rows.buffer()
         digest = bytes_digest(data)
         self._use(digest, data.size)
@@ -92,7 +99,7 @@ class KeptBytes:
     def keep_file(self, path: Path) -> Kept:
         """Keep a file, which does not change any more."""
         size = path.stat().st_size
-        return self._keep_file(partial(self._disk.link, path), lambda: fingerprint(self._bytes(path)), size)
+        return self._keep_file(partial(self._disk.link, path), lambda: fingerprint(self._bytes(path)), size, own=False)
 
     def _bytes(self, path: Path) -> pa.Buffer:
         """The bytes of a file. An empty file cannot be mapped."""
@@ -103,23 +110,39 @@ class KeptBytes:
             rows.write(_Ahead(sink, self._disk))
             self._disk.sync(sink)
 
-    def _keep_file(self, write: Callable[[Path], None], digest: Callable[[], bytes], size: int) -> Kept:
-        """Write a file, and compute its digest meanwhile on another thread: the disk and a core work side by side."""
-        temporary = self._temporary()
+    def _write_over(self, rows: RowsStream, target: Path) -> None:
+        with self._disk.rewrite(target) as sink:
+            rows.write(sink)
+            self._disk.sync(sink)
+
+    def _keep_file(
+        self,
+        write: Callable[[Path], None],
+        digest: Callable[[], bytes],
+        size: int,
+        freed: Path | None = None,
+        *,
+        own: bool,
+    ) -> Kept:
+        """Write a file, and compute its digest meanwhile on another thread: the disk and a core work side by side.
+
+        The file is a new one unless one that was `freed` is written over. It is our `own` if it has no other name.
+        """
+        temporary = freed or self._temporary()
         try:
             hashing = self._threads.submit(digest)
         except RuntimeError:  # the service is closing
             raise journal_failed(None) from None
         try:
             write(temporary)
-            kept = Kept(self._reader, self._name(temporary, hashing.result(), size))
+            kept = Kept(self._reader, self._name(temporary, hashing.result(), size, own=own))
         except OSError as error:
-            with suppress(OSError):
-                self._disk.remove(temporary)
+            for path in (temporary, *self._freed.clear()):  # the disk may be full
+                self._free(path)
             raise journal_failed(error) from error
         return kept
 
-    def _name(self, temporary: Path, digest: bytes, size: int) -> bytes:
+    def _name(self, temporary: Path, digest: bytes, size: int, *, own: bool) -> bytes:
         """Give a written file its name, and count the use; its digest. The file goes if there is one of its bytes."""
         with self._naming:
             there = self._use(digest, size)
@@ -137,6 +160,8 @@ class KeptBytes:
                 raise
             with self._lock:
                 self._files.add(digest)
+                if own and not there:
+                    self._own[digest] = size
         try:
             self._disk.sync_names(self._folder)
         except OSError:
@@ -177,10 +202,21 @@ class KeptBytes:
             if digest not in self._files or digest in self._uses:
                 return
             self._files.discard(digest)
-            with suppress(OSError):  # the next start removes the file
+            try:
                 self._disk.rename(self._reader.path(digest), unnamed)
+            except OSError:  # the next start removes the file
+                self._own.pop(digest, None)
+                return
+            size = self._own.pop(digest, None)  # behind the renaming: whoever is lent the file now finds none
+        if size is not None and self._freed.put(unnamed, size):
+            return
         with suppress(RuntimeError):  # the process ends
             self._threads.submit(self._free, unnamed)
+
+    def _lent(self, digest: bytes) -> None:
+        """Never write over the file: its bytes may be in use for longer than its name."""
+        with self._lock:
+            self._own.pop(digest, None)
 
     def _free(self, unnamed: Path) -> None:
         with suppress(OSError):  # the next start removes the file
@@ -189,10 +225,18 @@ class KeptBytes:
     def close(self) -> None:
         """Wait until the files that nothing names are gone. Called after the journal is closed."""
         self._threads.shutdown()
+        for path in self._freed.clear():
+            self._free(path)
 
     def known(self, digest: bytes) -> Kept:
         """The kept bytes of a record that was read from the journal."""
         return self._reader.known(digest)
+
+
+def _number(name: str) -> int:
+    """The number of a temporary file, which a killed service has left; 0 of another file."""
+    number = name.removesuffix(_TEMPORARY)
+    return int(number) if number != name and number.isdecimal() else 0
 
 
 class _Ahead:

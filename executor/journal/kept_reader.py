@@ -60,12 +60,21 @@ class Kept:
 
 
 class KeptReader:
-    """Reads the kept bytes in a folder. `blob` finds those that the journal has."""
+    """Reads the kept bytes in a folder. `blob` finds those that the journal has. `lent` is called before a file is
+    mapped or gets another name.
+    """
 
-    def __init__(self, blob: Callable[[bytes], bytes | None], disk: Disk, folder: Path) -> None:
+    def __init__(
+        self,
+        blob: Callable[[bytes], bytes | None],
+        disk: Disk,
+        folder: Path,
+        lent: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
         self._blob = blob
         self._disk = disk
         self._folder = folder
+        self._lent = lent
 
     def known(self, digest: bytes) -> Kept:
         """The kept bytes of a record that was read from the journal."""
@@ -82,7 +91,10 @@ class KeptReader:
         """The kept bytes, without this check."""
         try:
             blob = self._blob(digest)
-            return pa.py_buffer(blob) if blob is not None else self._disk.map(self.path(digest))
+            if blob is not None:
+                return pa.py_buffer(blob)
+            self._lent(digest)
+            return self._disk.map(self.path(digest))
         except (OSError, sqlite3.Error) as error:
             raise _damaged(self.path(digest), f"cannot be read ({error})") from error
 

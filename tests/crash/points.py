@@ -69,6 +69,7 @@ ALWAYS: Final = _around(
 )
 LARGE_SPLITS: Final = _around(
     f"{_JOURNAL}.kept_bytes:KeptBytes._write",
+    f"{_JOURNAL}.kept_bytes:KeptBytes._write_over",
     f"{_JOURNAL}.kept_bytes:KeptBytes._name",
     f"{_JOURNAL}.kept_bytes:KeptBytes._remove",
 ) + _on_disk("/rows/")

@@ -115,6 +115,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
+        self.rewritten = 0
+        """The files that were written over."""
         self.fail_at: int | None = None
         self.once = True
         self.failure: Callable[[Operation], None] = full
@@ -256,7 +258,7 @@ def sqlite_library() -> ctypes.CDLL:
 
 
 class _Sink:
-    """A file that notes its writes, and appends only."""
+    """A file that notes its writes, from its start on."""
 
     def __init__(self, file: BinaryIO, path: Path, recorder: Recorder) -> None:
         self.file, self.path, self._recorder = file, path, recorder
@@ -307,6 +309,10 @@ class RecordingDisk(LocalDisk):
     def create(self, path: Path) -> Any:
         _noted(self._recorder, Operation("create", path))
         return _Sink(super().create(path), path, self._recorder)
+
+    def rewrite(self, path: Path) -> Any:
+        self._recorder.rewritten += 1
+        return _Sink(super().rewrite(path), path, self._recorder)
 
     def start_sync(self, file: Any) -> None:
         """Note nothing: what was written survives after the sync at the earliest."""

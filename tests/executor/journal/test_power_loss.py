@@ -71,6 +71,7 @@ def test_power_is_lost_at_every_sync(folder: Path, recorder: Recorder, vfs: Reco
     history(run)
     at_points = set(points(recorder))
     recorded = list(recorder.operations)
+    assert recorder.rewritten
     run.service.close()
     lossy, luck = LossyDisk(), random.Random(seed)
     for done in range(len(recorded) + 1):
