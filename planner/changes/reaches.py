@@ -20,6 +20,7 @@ class Carry(enum.Enum):
     LEAST = "least"
     GREATEST = "greatest"
     FIRST = "first"
+    LAST_NOT_NULL = "last_not_null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Reaching:
                 return f"{self.carry.value}({base}, {answer})"
             case Carry.FIRST:
                 return f"CASE WHEN before > 0 THEN {base} ELSE {answer} END"
+            case Carry.LAST_NOT_NULL:
+                return f"coalesce({answer}, {base})"
 
 
 _RUNNING: Final = {
@@ -64,6 +67,7 @@ _RUNNING: Final = {
     "min": Carry.LEAST,
     "max": Carry.GREATEST,
     "first_value": Carry.FIRST,
+    "last_not_null": Carry.LAST_NOT_NULL,
 }
 _FRAMED: Final = frozenset({*_RUNNING, "avg", "avg_cut", "last_value", "nth_value"})
 """Functions that give the same result however their frames are put together."""

@@ -30,7 +30,9 @@ _EQUALITIES: Final = frozenset({"equal", "not_equal", "is_not_distinct_from", "i
 _NULL_TESTS: Final = frozenset({"is_null", "is_not_null"})
 _ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte", "between"})
 _EXTREMES: Final = frozenset({"min", "max"})
-_PASSING: Final = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "any_value", *_EXTREMES})
+_PASSING: Final = frozenset(
+    {"lag", "lead", "first_value", "last_value", "last_not_null", "nth_value", "any_value", *_EXTREMES}
+)
 """Aggregates and window functions whose result is a value of their first argument."""
 
 

@@ -28,5 +28,8 @@ TABLE: Final[Table] = {
     **{("arithmetic", name): Entry(_function(name)) for name in sorted(RANKING)},
     ("arithmetic", "first_value"): Entry(_function("first_value")),
     ("arithmetic", "last_value"): Entry(_function("last_value")),
+    ("statistics", "last_not_null"): Entry(
+        lambda use: use.cast(use.call("last_value", f"{use.arguments[0]} IGNORE NULLS"))
+    ),
     ("arithmetic", "nth_value"): Entry(_nth_value, {"on_domain_error": ("ERROR",)}),
 }

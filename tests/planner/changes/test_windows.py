@@ -58,6 +58,10 @@ def least(values: Sequence[Any]) -> Any:
     return min((value for value in values if value is not None), default=None)
 
 
+def newest(values: Sequence[Any]) -> Any:
+    return next((value for value in reversed(values) if value is not None), None)
+
+
 def at(rows: Sequence[Row], position: int, column: int) -> Any:
     return rows[position][column] if 0 <= position < len(rows) else None
 
@@ -89,6 +93,18 @@ CALLS: Final[Mapping[str, tuple[ir.WindowCall, Naive]]] = {
         lambda rows, at_, _: least([row[1] for row in rows[: at_ + 1]]),
     ),
     "first": (window_call("first_value", V, **running(RANGE)), lambda rows, _at, _peers: rows[0][1]),
+    "last that is there so far": (
+        window_call("last_not_null", V, **running(ROWS_)),
+        lambda rows, at_, _: newest([row[1] for row in rows[: at_ + 1]]),
+    ),
+    "last that is there up to the peers": (
+        window_call("last_not_null", S, **running(RANGE)),
+        lambda rows, at_, peers: newest([row[3] for row in so_far(rows, at_, peers)]),
+    ),
+    "last that is there of three": (
+        window_call("last_not_null", V, **rows_between(-1, 1)),
+        lambda rows, at_, _: newest([row[1] for row in rows[max(at_ - 1, 0) : at_ + 2]]),
+    ),
     "last of three": (
         window_call("last_value", F, **rows_between(-1, 1)),
         lambda rows, at_, _: rows[min(at_ + 1, len(rows) - 1)][2],

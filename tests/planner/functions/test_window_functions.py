@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.functions import bind
+from tidegate.planner.functions import Bound, bind
 from tidegate.planner.ir import types as t
 from tidegate.planner.sql.expression_writer import render_window_call
 from tidegate.planner.sql.literal_sql import literal
@@ -23,6 +23,8 @@ from tidegate.planner.sql.literal_sql import literal
 from .test_templates import SUPPORTED, Columns
 
 URN: Final = "extension:io.substrait:functions_arithmetic"
+URNS: Final = {"last_not_null": "extension:io.tidegate:functions_statistics"}
+"""The extension of a function that is not in `URN`."""
 SMALL: Final = t.Integer(bits=32)
 LARGE: Final = t.Integer(bits=64)
 TEXT: Final = t.String()
@@ -164,6 +166,13 @@ def _frames() -> Iterator[Use]:
             last = framed(lambda values, row: values[-1] if values else None, lower, upper, name)
             yield Use("first_value", (column,), first, frame=(lower, upper))
             yield Use("last_value", (column,), last, frame=(lower, upper))
+            there = framed(
+                lambda values, row: next((value for value in reversed(values) if value is not None), None),
+                lower,
+                upper,
+                name,
+            )
+            yield Use("last_not_null", (column,), there, frame=(lower, upper))
             for position in (1, 2, MOST):
                 nth = framed(
                     lambda values, row, position=position: values[position - 1] if len(values) >= position else None,
@@ -193,8 +202,12 @@ def filled(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _bound(use: Use) -> Bound:
+    return bind(ir.FunctionKind.WINDOW, use.name, URNS.get(use.name, URN), use.arguments)
+
+
 def computed(connection: duckdb.DuckDBPyConnection, use: Use) -> Mapping[tuple[int, int], Any]:
-    bound = bind(ir.FunctionKind.WINDOW, use.name, URN, use.arguments)
+    bound = _bound(use)
     lower, upper = use.frame
     call = ir.WindowCall(
         function=bound.function,
@@ -240,5 +253,5 @@ def test_a_number_below_one_is_an_error(
 
 
 def test_every_implementation_has_a_use() -> None:
-    bound = {bind(ir.FunctionKind.WINDOW, use.name, URN, use.arguments).function.signature for use in USES}
+    bound = {_bound(use).function.signature for use in USES}
     assert bound == {i.signature for i in SUPPORTED if i.kind is ir.FunctionKind.WINDOW}
