@@ -1,5 +1,5 @@
-"""As-of joins, as joins on numbers: the right rows of a key are numbered by time, and each left row has the number of
-right rows that are not later than it.
+"""As-of joins, as joins on times: each left row has the latest time of its keys' right rows that is not later than its
+own, and of the right rows of one time and keys the last one alone is joined.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from ..functions.added_calls import call, conjunction
 from ..ir import types as t
 from ..ir.building import INT64, columns, filtered, int64, project
 from ..ir.visit import transform
-from .running_windows import numbered_rows, up_to_time
+from .running_windows import next_to, up_to_time
 
-_ZERO: Final = int64(0)
-_ONE: Final = int64(1)
+_NO_TIME: Final = ir.Literal(value=None, type=t.nullable(INT64))
 
 
 def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: ir.Relation) -> ir.Relation:
@@ -22,64 +21,65 @@ def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: i
     stream may be read only once.
     """
     plan_path, width = relation.plan_path, len(left.schema)
-    counted = _counted(relation, left, right)
-    later = _numbered(relation, again)
-    first = len(counted.schema)
+    timed = _with_latest(relation, left, right)
+    lasts = _last_of_times(relation, again)
+    first = len(timed.schema)
     terms = [
         call("equal", mine, ir.Field(index=first + theirs.index - width, type=theirs.type))
         for mine, theirs in relation.keys
     ]
-    tick, number = columns(counted.schema)[width:]
-    own_tick, own_number = columns(later.schema, first)[-2:]
-    terms.append(call("equal", number, own_number))
+    tick, latest = columns(timed.schema)[width:]
+    own_tick = columns(lasts.schema, first)[-1]
+    terms.append(call("equal", latest, own_tick))
     if relation.tolerance is not None:
         least = call("subtract", tick, int64(relation.tolerance))
         terms.append(call("gte", own_tick, least))
-    right_types = later.schema
+    right_types = lasts.schema
     if relation.type is ir.JoinType.LEFT:
         right_types = tuple(map(t.nullable, right_types))
     joined = ir.Join(
-        left=counted,
-        right=later,
+        left=timed,
+        right=lasts,
         type=relation.type,
         condition=conjunction(terms),
-        schema=(*counted.schema, *right_types),
+        schema=(*timed.schema, *right_types),
         plan_path=plan_path,
     )
     fields = columns(joined.schema)
     return project(joined, (*fields[:width], *fields[first : first + len(right.schema)]), plan_path)
 
 
-def _numbered(relation: ir.AsOfJoin, right: ir.Relation) -> ir.Window:
-    """The right rows, their ticks, and their numbers under their keys from 1 on."""
+def _last_of_times(relation: ir.AsOfJoin, right: ir.Relation) -> ir.Project:
+    """The right rows, with their ticks: of those of the same keys and tick the last by all columns."""
     width = len(relation.left.schema)
     tick = _moved(relation.marks[1], -width)
     rows = project(right, (*columns(right.schema), tick), relation.plan_path)
     *own, at = columns(rows.schema)
-    return numbered_rows(rows, _right_keys(relation), (at, *own))
+    followed = next_to(rows, at, _right_keys(relation), (at, *own))
+    is_last = call("is_distinct_from", columns(followed.schema)[-1], at)
+    return project(filtered(followed, is_last), columns(rows.schema), relation.plan_path)
 
 
-def _counted(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation) -> ir.Project:
-    """The left rows, their ticks, and the numbers of right rows of their keys that are not later."""
+def _with_latest(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation) -> ir.Project:
+    """The left rows, their ticks, and the latest ticks of right rows of their keys that are not later."""
     plan_path, width = relation.plan_path, len(left.schema)
     mine = tuple(key for key, _ in relation.keys)
-    lefts = project(left, (*columns(left.schema), *mine, relation.marks[0], _ZERO), plan_path)
+    lefts = project(left, (*columns(left.schema), *mine, relation.marks[0], _NO_TIME), plan_path)
     nulls = (ir.Literal(value=None, type=t.nullable(type_)) for type_ in left.schema)
     tick = _moved(relation.marks[1], -width)
-    rights = project(right, (*nulls, *_right_keys(relation), tick, _ONE), plan_path)
+    rights = project(right, (*nulls, *_right_keys(relation), tick, tick), plan_path)
     types = [t.nullable(type_) for type_ in (*left.schema, *(key.type for key in mine))]
     both = ir.Set(
         inputs=(lefts, rights),
         operation=ir.SetOperation.UNION_ALL,
-        schema=(*types, INT64, INT64),
+        schema=(*types, INT64, _NO_TIME.type),
         plan_path=plan_path,
     )
     rows = project(both, columns(both.schema), plan_path)
-    *_, at, is_right = columns(rows.schema)
-    summed = up_to_time(rows, "sum", is_right, columns(rows.schema)[width:-2], at)
-    condition = call("equal", is_right, _ZERO)
-    kept = filtered(summed, condition)
-    return project(kept, (*columns(left.schema), at, columns(summed.schema)[-1]), plan_path)
+    *_, at, of_right = columns(rows.schema)
+    timed = up_to_time(rows, "last_not_null", of_right, columns(rows.schema)[width:-2], at)
+    kept = filtered(timed, call("is_null", of_right))
+    return project(kept, (*columns(left.schema), at, columns(timed.schema)[-1]), plan_path)
 
 
 def _right_keys(relation: ir.AsOfJoin) -> tuple[ir.Field, ...]:

@@ -19,6 +19,13 @@ def numbered_rows(rows: ir.Project, partitions: tuple[ir.Field, ...], order: Seq
     return _over(rows, window_call("row_number", plan_path=rows.plan_path), partitions, order, ir.BoundsKind.ROWS)
 
 
+def next_to(
+    rows: ir.Project, column: ir.Field, partitions: tuple[ir.Field, ...], order: Sequence[ir.Field]
+) -> ir.Window:
+    """The rows with the column's value in the next row of their group of keys; null in the last row."""
+    return _over(rows, window_call("lead", column, plan_path=rows.plan_path), partitions, order, ir.BoundsKind.ROWS)
+
+
 def up_to_time(
     rows: ir.Project, name: str, argument: ir.Field, partitions: tuple[ir.Field, ...], tick: ir.Field
 ) -> ir.Window:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -20,9 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import substrait.dataframe as sub
 from datafusion.substrait import Serde
 
 import tidegate
+from tidegate import windows
 from tidegate.operators.arrays.digest import digest
 
 from ..on_channels import on_channels
@@ -158,6 +161,26 @@ def test_what_has_no_joins_spills_freely(query: str, long: Path) -> None:
     assert rows(first) == right_rows(sql, long)
     with pytest.raises(tidegate.TaskFailed, match="its spill space"):
         run(sql, long, memory_limit=32 << 20, spill_quota=1 << 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
+def test_sessions_that_do_not_fit_are_not_written_again_and_again(tmp_path: Path) -> None:
+    """600,000 sessions, each of one row. DuckDB wrote four hundred times their bytes where a sum numbered them."""
+    count = np.arange(600_000)
+    rows = pa.table({"at": count, "k": count % 7, "t": count.astype("U8")})
+    pq.write_table(rows, tmp_path / "l.parquet", row_group_size=100_000)
+    source = sub.read_named_table("l", {"at": sub.i64, "k": sub.i64, "t": sub.string})
+    plan = windows.session(source, "at", 5, keys=["k"], measures=[sub.f.any_value(sub.col("t")).alias("t")]).to_plan()
+    with tidegate.local(roots=[tmp_path]) as client, client.create_task(plan, memory_limit=32 << 20) as task:
+        before = written_bytes()
+        assert task.run_epoch({"l": str(tmp_path / "l.parquet")}).table().num_rows == rows.num_rows
+        assert written_bytes() - before <= 30 * rows.nbytes
+
+
+def written_bytes() -> int:
+    """What this process has written, to any file."""
+    counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(counts["wchar"])
 
 
 def test_another_process_and_other_batches_give_the_same_order() -> None:

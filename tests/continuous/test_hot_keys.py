@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
+from tidegate import windows
 
 from .histories import planned
 
@@ -82,3 +84,23 @@ def test_a_change_touches_what_it_reaches_of_one_large_key(
 
 def touched(task: tidegate.Task) -> int:
     return sum(operator.rows_touched for operator in task.statistics().operators)
+
+
+def test_a_late_right_row_touches_the_left_rows_between_it_and_the_next() -> None:
+    """In an as-of join whose right rows all have one key."""
+    columns = {"at": sub.i64, "k": sub.i64}
+    left, right = (sub.read_named_table(name, columns) for name in ("l", "r"))
+    plan = windows.as_of_join(left, right, "at", keys=["k"]).to_plan()
+    times = np.random.default_rng(4).permutation(ROWS) * 2
+    rows = {"at": times, "k": np.ones(ROWS, np.int64)}
+    left_rows = pa.table({**rows, "at": times + 1})
+    late = tidegate.Changes(pa.table({"at": [MIDDLE + 1], "k": [1], "w": [1]}), column="w")
+    with tidegate.local(roots=()) as client, client.create_task(plan, mode="continuous") as task:
+        task.run_epoch({"l": left_rows, "r": pa.table(rows)}).table()
+        at_first = touched(task)
+        out = task.run_epoch({"r": late}).table()
+        assert touched(task) - at_first <= FEW
+    assert sorted(zip(*(column.to_pylist() for column in out.columns), strict=True)) == [
+        (MIDDLE + 1, 1, MIDDLE, 1, -1),
+        (MIDDLE + 1, 1, MIDDLE + 1, 1, 1),
+    ]
