@@ -7,7 +7,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
+import grpc
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -16,6 +18,8 @@ import tidegate
 from tidegate.server.access.certificate import Certificate
 from tidegate.server.access.tokens import Tokens
 from tidegate.server.probe import main as probe
+from tidegate.transport import remote
+from tidegate.transport.channel import Channel
 from tidegate.transport.result_streams import FlightConnection
 
 from .certificates import Authority
@@ -47,12 +51,22 @@ def address(authority: Authority, tmp_path: Path) -> Iterator[str]:
 
 
 def refusal_of(address: str, **how: object) -> tidegate.Unavailable:
-    """What a call fails with; at once, for it may be tried again for a day."""
+    """What a call fails with, which is tried once, though calls try again for a day where that may help."""
+    attempts: list[tidegate.TidegateError] = []
+
+    class Counted(Channel):
+        def failed(self, broken: grpc.RpcError) -> tidegate.TidegateError:
+            assert not attempts, "a second attempt"
+            attempts.append(super().failed(broken))
+            return attempts[0]
+
     with (
+        mock.patch.object(remote, "Channel", Counted),
         tidegate.connect(address, token=TOKEN, reconnect_seconds=86_400, plaintext_token=True, **how) as client,
         pytest.raises(tidegate.Unavailable) as unavailable,
     ):
         client.tasks()
+    assert attempts == [unavailable.value]
     return unavailable.value
 
 
