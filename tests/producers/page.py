@@ -132,6 +132,7 @@ For a few values Tidegate does not give DataFusion's answer:
 | a frame that moves away from an infinity or NaN | keeps NaN | has the value of its own rows |
 | `approx_median`, `approx_percentile_cont`; `percentile_cont` between two values | approximate; four or five digits | exact |
 | `date_bin` of a moment outside of the years 1677 to 2262 | null | the bin, or an error |
+| `date_bin` with a negative stride | bins that are cut towards the origin | refused (`UNSUPPORTED_FUNCTION`) where the stride is a constant, else an error |
 | a negative length in `substr` and `lpad`, a start of -2^63 in `substr`, 0 raised to a negative power | an error | an empty text; infinity |
 | functions of floats of 32 bits, such as `cot`, `sinh` and `radians` | computed in 32 bits | computed in 64 bits: the last digits may differ |
 | `round` and `trunc`, to decimal places, of floats near the largest | infinity | the float |

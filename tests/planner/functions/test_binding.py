@@ -177,6 +177,25 @@ def test_a_format_of_more_than_1_000_characters_is_refused(name, type_):
         check(bind_scalar(name, None, [moment, text("%Y" * 500 + "-")]))
 
 
+@pytest.mark.parametrize(
+    ("width", "why"),
+    [
+        ((0, 0, 0), "above 0"),
+        ((-1, 0, 0), "above 0"),
+        ((0, -1, 0), "above 0"),
+        ((0, 0, -900_000), "above 0"),
+        ((0, 1, -86_400_001), "above 0"),
+        ((1, -3, 0), "either months, or days and a time"),
+    ],
+)
+def test_bins_of_a_width_that_is_not_above_0_or_has_months_and_days_are_refused(width, why):
+    moment = ir.Field(index=0, type=t.Timestamp(precision=6))
+    compound = t.IntervalCompound(precision=3)
+    check(bind_scalar("date_bin", None, [ir.Literal(value=(0, 1, -86_399_999), type=compound), moment]))
+    with pytest.raises(PlanError, match=f"date_bin: the width must (be|have) {why}"):
+        check(bind_scalar("date_bin", None, [ir.Literal(value=width, type=compound), moment]))
+
+
 @pytest.mark.parametrize("name", ["regexp_match_substring", "replace_slice"])
 def test_a_function_that_may_have_no_result_is_nullable_whatever_its_file_says(name):
     numbers = [ir.Literal(value=1, type=t.required(I64))] * 2

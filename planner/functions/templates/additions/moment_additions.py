@@ -111,6 +111,7 @@ def _date_trunc(use: Use) -> str:
 
 def _date_bin(use: Use) -> str:
     """The bins of instants are those of UTC."""
+    _check_width(use)
     zoned = isinstance(use.type(1), t.TimestampTz)
 
     def plain(index: int) -> str:
@@ -120,6 +121,17 @@ def _date_bin(use: Use) -> str:
     origin = plain(2) if len(use.arguments) > 2 else _ORIGIN
     bucket = f"time_bucket({use.arguments[0]}, {plain(1)}, {origin})"
     return use.cast(f"({bucket} AT TIME ZONE 'UTC')" if zoned else bucket)
+
+
+def _check_width(use: Use) -> None:
+    """Refuses a constant width with which every epoch would fail."""
+    match use.constant(0), use.type(0):
+        case (int(months), int(days), int(subseconds)), t.IntervalCompound(precision=precision):
+            rest = days * _DAY + subseconds * 10 ** (_MICROS - precision)
+            if months and (days or subseconds):
+                use.refuse("the width must have either months, or days and a time")
+            if months + rest <= 0:
+                use.refuse("the width must be above 0")
 
 
 def _cut(quotient: str) -> Template:
