@@ -8,6 +8,7 @@ import socket
 import stat
 import time
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from ...proto.errors import InvalidRequest, Refused
 
 _OWNER: Final = "owner"
 _LONGEST: Final = 1_000
+NO_FOLDERS: Final[Mapping[str, Path | None]] = {}
 _open: weakref.WeakSet[DataFolder] = weakref.WeakSet()
 """The folders that this process owns."""
 
@@ -104,6 +106,20 @@ def _check_private(folder: Path) -> None:
             "right away (chmod o-w), or name another folder (data, --data)",
             reason="DATA_FOLDER",
         )
+
+
+def check_apart(data: Path, others: Mapping[str, Path | None]) -> None:
+    """Raise `InvalidRequest` if one of the `others`, by their names, is in a part of the data folder that the service
+    tidies: at its start it removes there whatever no task of its journal names.
+    """
+    for name, other in others.items():
+        for part in (rows_in(data), checkpoints_in(data)):
+            if other is not None and other.resolve().is_relative_to(part.resolve()):
+                raise InvalidRequest(
+                    f"{name} {other} is in {part}, from which the service removes what its journal does not name: name "
+                    "a folder outside of the data folder",
+                    reason="DATA_FOLDER",
+                )
 
 
 def journal_in(folder: Path) -> Path:

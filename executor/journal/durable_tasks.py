@@ -20,7 +20,7 @@ from ..checkpoints.regular_checkpoints import has_state, usable_of
 from ..checkpoints.root import KnownCheckpoint
 from ..ledger.epoch import Start
 from ..ledger.ledger_change import LeftOut
-from .data_folder import DataFolder
+from .data_folder import NO_FOLDERS, DataFolder, check_apart
 from .group_commit import Journal, journal_failed
 from .journal_database import RESTORE, JournalDatabase, Statement, TaskRows, insert_task, set_base
 from .kept_bytes import KeptBytes
@@ -96,12 +96,15 @@ class StoredTask:
 
 
 class DurableTasks:
-    """The journal and the kept rows in a data folder. Owns the folder until `close`.
+    """The journal and the kept rows in a data folder. Owns the folder until `close`. The `others` are folders that the
+    service writes to, by the names of their options.
 
-    Raises `Refused` for a folder that another service owns, that is damaged, or that has another format.
+    Raises `Refused` for a folder that another service owns, that is damaged, or that has another format, and
+    `InvalidRequest` for one that cannot be used, or not with the others.
     """
 
-    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+    def __init__(self, path: Path, disk: Disk | None = None, *, others: Mapping[str, Path | None] = NO_FOLDERS) -> None:
+        check_apart(path, others)
         self._folder = DataFolder(path)
         disk = disk or LocalDisk()
         try:
@@ -143,6 +146,7 @@ class DurableTasks:
         self._stored = tuple(self._read(rows, uses) for rows in tasks)
         for task in self._stored:
             self.checkpoints.keep(task.identity, task.checkpoints, task.sealed)
+        self.rows.tidy()
         if self.rows.lost():
             _log.warning("the data folder lacks rows that its journal names: no rows in it are removed")
             return
@@ -207,8 +211,14 @@ class DurableTasks:
             raise journal_failed(error) from error
 
     def create(self, identity: str, creation: Creation, start: Start, kept: Sequence[Kept]) -> DurableTask:
-        """Record a new task, and wait until the record is durable. `kept` are the rows and files of its tables."""
-        self._journal.check()
+        """Record a new task, and wait until the record is durable. `kept` are the rows and files of its tables: they go
+        again if that fails.
+        """
+        try:
+            self._journal.check()
+        except TidegateError:
+            self.rows.release(creation.digests)
+            raise
         number, base = next(self._numbers), Base(start=start)
         body = with_checksum("task", number, 0, creation_message(creation))
         task = self._task(number, identity, creation, len(body), base, Cursor(start.epoch + 1))

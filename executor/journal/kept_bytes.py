@@ -66,11 +66,14 @@ class KeptBytes:
         """True if there are no bytes of a digest that a record names."""
         return not self._sizes.keys() >= self._uses.keys()
 
-    def collect(self) -> None:
-        """Remove all kept bytes that no record names. Called once, before anything is kept."""
+    def tidy(self) -> None:
+        """Remove files that were being written, or removed. Called once, before anything is kept."""
         for name in self._disk.sizes(self._folder):
             if name.endswith(_TEMPORARY):
                 self._disk.remove(self._folder / name)
+
+    def collect(self) -> None:
+        """Remove all kept bytes that no record names. Called once, before anything is kept."""
         unused = [digest for digest in self._sizes if digest not in self._uses]
         for digest in unused:
             del self._sizes[digest]

@@ -65,7 +65,8 @@ def open_service(
         name: sqlite(str(database)) if isinstance(database, Path) else database
         for name, database in (databases or {}).items()
     }
-    durable = None if data is None else DurableTasks(data)
+    others = {"spill_directory": spill_directory, "write_root": write_root, "checkpoint_root": checkpoint_root}
+    durable = None if data is None else DurableTasks(data, others=others)
     with ExitStack() as failed:
         if durable is not None:
             failed.callback(durable.close)

@@ -160,6 +160,8 @@ class Preparing:
     ) -> TaskJournal:
         """Record the new task with the rows and the uploaded files of its tables."""
         computation, folder = begun.computation, space.files.folder
+        info = first_description(identity, wanted.options, computation, (*computation.warnings, *begun.warnings))
+        versions, files = self._versions(computation), stored_files(computation.static_files(), folder)
         stored, kept = keep_tables(tables, durable.rows, folder)
         creation = Creation(
             plan=wanted.plan,
@@ -169,9 +171,9 @@ class Preparing:
             principal=wanted.principal,
             request=wanted.request,
             request_digest=wanted.request_digest,
-            info=first_description(identity, wanted.options, computation, (*computation.warnings, *begun.warnings)),
-            versions=self._versions(computation),
-            files=stored_files(computation.static_files(), folder),
+            info=info,
+            versions=versions,
+            files=files,
         )
         return durable.create(identity, creation, begun.start, kept)
 

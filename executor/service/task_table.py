@@ -6,16 +6,25 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ...proto.errors import NotFound, Refused, TidegateError, Unavailable
-from ...proto.values import TaskInfo, TaskOptions
+from ...proto.values import TaskInfo, TaskOptions, TaskPhase
 from ..api.ownership import Ownership
 from ..journal.durable_tasks import StoredTask
 from ..runtime.ceilings import Ceilings
 from ..tasks.task import Task
 from .deletion import Deletion
 from .recovering import Recovering, being_recovered
+
+
+@dataclass(frozen=True, slots=True)
+class _Repair:
+    """A failed task that is to be made again: its description meanwhile, and the call that reads its records."""
+
+    info: TaskInfo
+    read: Callable[[], StoredTask]
 
 
 class TaskTable:
@@ -36,8 +45,8 @@ class TaskTable:
         """
         self._deletions: dict[str, Deletion] = {}
         """Deletions that are not known to be durable yet."""
-        self._repairs: dict[str, Callable[[], StoredTask]] = {}
-        """The calls that read the records of failed tasks, by the ids of these tasks, until they are made again."""
+        self._repairs: dict[str, _Repair] = {}
+        """The repairs of failed tasks, by the ids of these tasks, until they are made again."""
         self._repaired: set[str] = set()
         """Failed tasks that are being made again."""
         self._lock = threading.Lock()
@@ -133,6 +142,7 @@ class TaskTable:
         infos = {identity: info for identity, info in self._recovering.infos().items() if owns(identity)}
         with self._lock:
             self.check_open()
+            infos.update((identity, repair.info) for identity, repair in self._repairs.items() if owns(identity))
             tasks = {identity: task for identity, task in self._tasks.items() if owns(identity)}
         infos.update({identity: task.info() for identity, task in tasks.items()})
         return [*infos.values()]
@@ -181,12 +191,13 @@ class TaskTable:
         """Make a failed task again, of its records, which `read` gives once the failed one has left. Callers of the
         task are told to try again meanwhile. If the records cannot be read now, the next caller tries it.
         """
+        repair = _Repair(replace(task.info(), state=TaskPhase.RECOVERING, error=None), read)
         with self._lock:
             if self._tasks.get(task.id) is not task:
                 raise being_recovered(task.id)
             del self._tasks[task.id]
             self._deleted.add(task)
-            self._repairs[task.id] = read
+            self._repairs[task.id] = repair
             self._repaired.add(task.id)
         try:
             task.leave(why="recovered")
@@ -196,7 +207,7 @@ class TaskTable:
                 self._repaired.discard(task.id)
 
     def _read_again(self, identity: str) -> None:
-        self._recovering.again(self._repairs[identity]())
+        self._recovering.again(self._repairs[identity].read())
         del self._repairs[identity]
 
     def _repair_again(self, identity: str) -> Task | None:

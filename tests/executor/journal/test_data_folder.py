@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import tidegate
 from tidegate.executor.checkpoints.disk import LocalDisk
 from tidegate.executor.journal import data_folder
 from tidegate.executor.journal.durable_tasks import DurableTasks
@@ -51,6 +52,16 @@ def test_only_its_user_may_read_what_is_in_the_folder(tmp_path: Path) -> None:
         private = [*service.data.glob("journal*"), service.data / "rows"]
         assert len(private) == 4
         assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in private} == {0}
+
+
+@pytest.mark.parametrize("option", ["checkpoint_root", "spill_directory", "write_root"])
+@pytest.mark.parametrize("part", ["checkpoints", "rows/of/mine"])
+def test_no_other_folder_of_the_service_is_in_a_part_that_it_tidies(tmp_path: Path, option: str, part: str) -> None:
+    (tmp_path / "data" / part).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    with pytest.raises(InvalidRequest, match=option) as refused:
+        tidegate.local(data=tmp_path / "data", **{option: tmp_path / "link" / part})
+    assert refused.value.reason == "DATA_FOLDER"
 
 
 def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,3 +378,14 @@ def test_rows_of_others_stay_if_those_of_the_journal_are_lost(tmp_path: Path) ->
         kept.rename(rows / ("0" * 32))
         DurableTasks(service.data).close()
         assert [path.name for path in rows.iterdir()] == ["0" * 32]
+
+
+def test_rows_are_kept_beside_half_written_files_where_rows_of_the_journal_are_lost(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        service.create().add(*range(20_000))
+        service.kill()
+        rows = service.data / "rows"
+        [kept] = rows.iterdir()
+        kept.rename(rows / "1.temporary")
+        service.start()
+        assert service.create().add(*range(30_000)).sequence == 1

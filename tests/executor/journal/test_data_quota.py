@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tidegate.executor.journal import kept_reader
-from tidegate.proto.errors import Exhausted
+from tidegate.executor.journal.journal_database import JournalDatabase
+from tidegate.proto.errors import Exhausted, Unavailable
 from tidegate.proto.values import AddRequest, Cursor, Mode, Seal, Transaction
 
-from ..fakes import Client
+from ..fakes import Client, FakeEngine, rows
 from .restarts import Restarts
 
 LIMITS = {"queue_bytes": 40_000, "spill_quota": 20_000}
@@ -144,3 +145,22 @@ def test_a_checkpoint_that_is_requested_again_makes_no_record(tmp_path: Path) ->
         for _ in range(20):
             service.manager.request_barrier(task.id, 1, Seal(checkpoint="one"))
         assert records(service) == before
+
+
+def test_a_task_that_is_refused_leaves_no_rows_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def fail(*_: object) -> None:
+        raise full
+
+    with Restarts(tmp_path, FakeEngine(static=("s",))) as restarts:
+        with monkeypatch.context() as disk:
+            disk.setattr(JournalDatabase, "commit", fail)
+            for attempt in (1, 2, 3):
+                with pytest.raises(Unavailable):
+                    restarts.create({"s": [rows(*range(20_000 + attempt))]})
+        restarts.create()
+        restarts.settle()
+        restarts.durable.close()  # waits until the files are gone
+        assert list((restarts.data / "rows").iterdir()) == []

@@ -246,6 +246,7 @@ def test_a_task_whose_records_cannot_be_read_when_it_is_recovered_is_back_at_the
         patches.setattr(service.durable, "read_again", unreadable)
         with pytest.raises(Unavailable):
             service.manager.recover_task(task.id, [("a", 3)])
+    assert [(info.id, info.state) for info in service.manager.list_tasks()] == [(task.id, TaskPhase.RECOVERING)]
     assert [task.epoch(epoch) for epoch in (1, 2)] == [[1], [2]]
 
 
