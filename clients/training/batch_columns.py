@@ -22,8 +22,6 @@ from .row_gathering import Values
 Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Literal["numpy", "torch", "jax", "arrow"]
 
-SPLIT: Final = "_split"
-ROW: Final = "_row"
 _ARRAYS: Final = ("numpy", "torch", "jax", "arrow")
 
 

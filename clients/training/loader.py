@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -18,15 +18,14 @@ from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
-from ..proto.values import FoundFile, PlanBytes
+from ..proto.values import PlanBytes
 from ..splits import SplitLike
-from ..task import Task
 from ..task_options import SharedOptions
 from .batch import Batch, Position
-from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
+from .batch_columns import Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
 from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards
-from .loader_reading import Reading, new_task
+from .loader_reading import Reading
 from .loader_state import State, as_now, check_fits, ordering, position_of, skipped_of, state_of, turns_of, with_turns
 from .loader_statistics import LoaderStatistics, Meter
 from .order.rank_shares import Wanted
@@ -35,9 +34,10 @@ from .order.shards import EpochShards, Grid
 from .order.shuffle import Shuffle
 from .packing import POSITION, SEGMENT, Pack
 from .shard_runs import ShardRuns
+from .sources.loader_tasks import LoaderTasks
+from .sources.training_splits import ROW, SPLIT
 from .split_reader import AHEAD_ROWS, SplitReader
 from .training_source import Data, TrainingSource
-from .training_splits import digest_of
 
 PREFETCH_BYTES: Final = 256 << 20
 
@@ -148,11 +148,9 @@ class Loader(Closing):
         self._weight, self._pack, self._provenance = weight, pack, provenance
         self._prefetch = _window_batches(shuffle, batch_size) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
-        self._tables = tables
         self._readers = readers
-        self._create_task: Callable[[], Task] = partial(  # does not keep this loader alive, which its thread would
-            new_task, client, self._plan, tables, options, skips=on_error == "skip"
-        )
+        # An object of its own: the thread that reads ahead has it, and must not keep this loader alive.
+        self._tasks = LoaderTasks(client, self._plan, self._source.name, tables, options, skips=on_error == "skip")
         self._options = options
         self._progress = progress
         self._position = Position()
@@ -322,7 +320,7 @@ class Loader(Closing):
         return self._open[0]
 
     def _reader(self) -> SplitReader:
-        return SplitReader(self._create_task, self._readers)
+        return SplitReader(self._tasks.create, self._readers)
 
     def _runs(
         self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, wanted: Wanted
@@ -379,14 +377,14 @@ class Loader(Closing):
         """Everything that the order depends on besides the position, as values of JSON."""
         if self._constants is None:
             self._constants = self._constant_identity()
-        return {"data": self._source.digest(self._create_task, at), **self._constants}
+        return {"data": self._source.digest(self._tasks.create, at), **self._constants}
 
     def _constant_identity(self) -> dict[str, Any]:
         plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()
         return {
             "plan": _digest(plan or b""),
             "source": self._source.name,
-            "tables": self._table_digests(),
+            "tables": self._tasks.table_digests(),
             "options": ordering(self._options, row_wise=self._plan_rows().row_wise),
             "engines": dict(self._client.capabilities().engines),
             "shuffle": None
@@ -399,19 +397,6 @@ class Loader(Closing):
             "weight": self._weight,
             "pack": None if self._pack is None else [self._pack.column, self._pack.length, self._pack.padding],
         }
-
-    def _table_digests(self) -> dict[str, str]:
-        """Digests of the tables. A service lists files for sources that take splits, and lists them for all alike."""
-        with ExitStack() as opened:
-
-            @cache
-            def task() -> Task:
-                return self._open[0].task if self._open else opened.enter_context(self._create_task())
-
-            def find_files(item: Any) -> Sequence[FoundFile]:
-                return task().find_files(self._source.name, item, pieces=True)
-
-            return {name: digest_of(data, find_files) for name, data in (self._tables or {}).items()}
 
 
 def _plan_rows(client: Client, plan: PlanBytes) -> PlanRows:

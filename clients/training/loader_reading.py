@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from time import perf_counter
-from typing import Final
 
-from ..client import Client
-from ..proto.errors import InvalidRequest
-from ..proto.values import PlanBytes
-from ..splits import SplitLike
 from ..task import Task
-from ..task_options import Options, SharedOptions
 from .batch import Batch, Position
 from .batch_runs import Run
 from .loader_statistics import Meter
 from .split_reader import SplitReader
 from .window_prefetch import Prefetch
-
-ABOVE_CEILING: Final = "ABOVE_CEILING"
-MOST_SECONDS: Final = 3600.0
-"""A server deletes the task of a loader that it has not heard of for so long."""
-
-
-def new_task(
-    client: Client,
-    plan: PlanBytes,
-    tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None,
-    options: SharedOptions,
-    *,
-    skips: bool,
-) -> Task:
-    """A task of a loader. A server that allows less than `MOST_SECONDS` gives it the time that it allows."""
-    asked: Options = {
-        **options,
-        "on_error": "skip_epoch" if skips else "fail",
-        "determinism": "strict",
-        "mode": "per_epoch",
-    }
-    if "idle_seconds" not in options:
-        patient: Options = {**asked, "idle_seconds": MOST_SECONDS}
-        try:
-            return client.create_task(plan, tables=tables, **patient)
-        except InvalidRequest as error:
-            if error.reason != ABOVE_CEILING:
-                raise
-    return client.create_task(plan, tables=tables, **asked)
 
 
 class Reading:

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from ..proto.errors import TidegateError
 from .batch import BEGINNING, Position
-from .training_splits import TrainingSplit
+from .sources.training_splits import TrainingSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from .batch_runs import Columns, Layout, Ready, RowOrder, Run, SplitRows, Tail, 
 from .order.rank_shares import Wanted, share
 from .order.shards import EpochShards, Grid, ShardShares, ShardWindow, SplitPart
 from .row_gathering import RowGathering, Values, joined, part, size_of
+from .sources.training_splits import TrainingSplit
 from .split_reader import SplitReader
-from .training_splits import TrainingSplit
 
 Epochs = Iterable[tuple[int, EpochShards, Sequence[TrainingSplit]]]
 

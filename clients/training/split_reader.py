@@ -13,7 +13,7 @@ from ..closing import Closing
 from ..epoch import Epoch
 from ..proto.errors import EpochError, NotFound, TidegateError
 from ..task import Task
-from .training_splits import TrainingSplit
+from .sources.training_splits import TrainingSplit
 
 AHEAD_SPLITS: Final = 4
 AHEAD_ROWS: Final = 262_144

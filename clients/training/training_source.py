@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, tee
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -18,10 +19,13 @@ from .loader_statistics import Meter
 from .order.rows_of_plan import PlanRows
 from .order.shards import EpochShards, Grid, epoch_shards
 from .order.shuffle import Shuffle, Window, windows
+from .sources.training_splits import SplitList, TrainingSplit, list_splits
 from .split_reader import SplitReader
-from .training_splits import SplitList, TrainingSplit, list_splits
 
 Data: TypeAlias = SplitLike | Sequence[SplitLike]
+
+KEPT_LISTS: Final = 4
+"""Epochs whose splits are kept, if the data is a function of the epoch."""
 
 
 class _Wanted(NamedTuple):
@@ -54,15 +58,33 @@ class TrainingSource:
         self._skips = skips
         self._skipped: dict[int, dict[int, int]] = {}
         self._lists: dict[int, SplitList] = {}
-        self._result_rows: dict[tuple[int, int], int] = {}
+        self._digests: dict[int, str] = {}
+        self._result_rows: dict[int, dict[int, int]] = {}
+        self._lock = threading.RLock()
 
     def splits(self, task: Task, epoch: int) -> SplitList:
-        """The splits of an epoch, listed once."""
+        """The splits of an epoch, listed once.
+
+        Of data that is a function of the epoch, the splits of the last epochs are kept. Others are listed again, and
+        have to be the same.
+        """
         number = self._list_number(epoch)
-        if number not in self._lists:
-            data = self._data(epoch) if callable(self._data) else self._data
-            self._lists[number] = list_splits(task, self.name, data, self._plan_rows().reads)
-        return self._lists[number]
+        with self._lock:
+            listed = self._lists.pop(number, None)
+            if listed is None:
+                data = self._data(epoch) if callable(self._data) else self._data
+                listed = list_splits(task, self.name, data, self._plan_rows().reads)
+            if self._digests.setdefault(number, listed.digest) != listed.digest:
+                raise Refused(
+                    f"the function that gives the data of epoch {epoch} gives other data than it did before: let it "
+                    "give the same data whenever it is called for an epoch",
+                    reason="STATE_MISMATCH",
+                )
+            self._lists[number] = listed
+            for oldest in list(self._lists)[:-KEPT_LISTS]:
+                del self._lists[oldest]
+                self._result_rows.pop(oldest, None)
+        return listed
 
     def skipped(self, at: Position) -> list[int]:
         """The splits of a position's epoch, up to its window, that were skipped."""
@@ -77,10 +99,11 @@ class TrainingSource:
         """A digest of the data of a position's epoch; empty at the beginning of an epoch whose data is yet to come."""
         if callable(self._data) and at == Position(at.epoch):
             return ""
-        if self._list_number(at.epoch) not in self._lists:
+        number = self._list_number(at.epoch)
+        if number not in self._digests:
             with create_task() as task:
                 self.splits(task, at.epoch)
-        return self._lists[self._list_number(at.epoch)].digest
+        return self._digests[number]
 
     def _list_number(self, epoch: int) -> int:
         return epoch if callable(self._data) else 0
@@ -120,7 +143,7 @@ class TrainingSource:
             rows = next(results)
             fed.popleft()
             if one.split not in self._skipped.get(one.epoch, ()):
-                self._result_rows[self._list_number(one.epoch), one.split] = sum(batch.num_rows for batch in rows)
+                self._rows_by_split(one.epoch)[one.split] = sum(batch.num_rows for batch in rows)
             yield rows
 
     def epoch_shards(
@@ -129,16 +152,16 @@ class TrainingSource:
         """The shards of an epoch. With `keeps`, the plan gives a row for each row of a split. Otherwise splits that
         were never read are read for the number of their rows, by a reader of their own.
         """
-        listed, number = self.splits(task, epoch), self._list_number(epoch)
+        listed, counted = self.splits(task, epoch), self._rows_by_split(epoch)
         known = dict(enumerate(listed.sizes)) if keeps else {}
-        self._result_rows |= {(number, split): rows for split, rows in known.items() if rows is not None}
-        unread = [split for split in range(len(listed.splits)) if (number, split) not in self._result_rows]
+        counted |= {split: rows for split, rows in known.items() if rows is not None}
+        unread = [split for split in range(len(listed.splits)) if split not in counted]
         if unread:
             with reader() as counting:
                 results = counting.read(self.name, (listed.splits[split] for split in unread), None)
                 for split, result in zip(unread, results, strict=True):
-                    self._result_rows[number, split] = sum(batch.num_rows for batch in result)
-        counts = [self._result_rows[number, split] for split in range(len(listed.splits))]
+                    counted[split] = sum(batch.num_rows for batch in result)
+        counts = [counted[split] for split in range(len(listed.splits))]
         return epoch_shards(counts, self._shuffle, epoch, batch_size, grid)
 
     def position_of(self, reader: SplitReader, epoch: int, batch: int, size: int) -> Position | None:
@@ -167,7 +190,11 @@ class TrainingSource:
 
     def _rows_of(self, epoch: int, split: int) -> int | None:
         """The rows of a split's result; None if it was never read."""
-        return 0 if split in self._skipped.get(epoch, ()) else self._result_rows.get((self._list_number(epoch), split))
+        return 0 if split in self._skipped.get(epoch, ()) else self._rows_by_split(epoch).get(split)
+
+    def _rows_by_split(self, epoch: int) -> dict[int, int]:
+        """The rows of the result of each split of an epoch that was read."""
+        return self._result_rows.setdefault(self._list_number(epoch), {})
 
     def _order(self, task: Task, start: Position, epochs: int | None) -> Iterator[tuple[int, int, Window, bool]]:
         """(epoch, number, window, last of its epoch) from a position on."""

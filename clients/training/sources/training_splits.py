@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from ..proto.arrow.arrow_streams import with_a_stream
-from ..proto.errors import InvalidRequest
-from ..proto.values import FileSplit, FoundFile, as_format
-from ..splits import SplitLike, several
-from ..task import Task
-from .batch_columns import ROW, SPLIT
+from ...proto.arrow.arrow_streams import with_a_stream
+from ...proto.errors import InvalidRequest
+from ...proto.values import FileSplit, FoundFile, as_format
+from ...splits import SplitLike, several
+from ...task import Task
 
 TABLE_ROWS: Final = 65_536
+
+SPLIT: Final = "_split"
+ROW: Final = "_row"
+"""The columns of numbers of splits and of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,24 +58,24 @@ def list_splits(
     """
     digest = hashlib.sha256()
     splits: list[TrainingSplit] = []
-    folders = _FolderNames()
+    folders = FolderNames()
     for item in several(data):
         match item:
             case FileSplit(rows=rows, row_groups=groups) if rows is not None or groups is not None:
                 [file] = task.find_files(source, item, pieces=True)
                 folders.add(file)
-                digest.update(_fingerprint(file, rows, groups))
+                digest.update(fingerprint(file, rows, groups))
                 size = None if rows is None else rows[1] - rows[0]
                 part = replace(item, version=file.version, number=len(splits))
                 splits.append(TrainingSplit(f"{file.path}, rows {rows}, row groups {groups}", part, size))
             case str() | os.PathLike() | FileSplit():
                 for file in task.find_files(source, item, pieces=True):
                     folders.add(file)
-                    digest.update(_fingerprint(file, file.pieces))
+                    digest.update(fingerprint(file, file.pieces))
                     splits.extend(_of_file(file, item, len(splits)))
             case _ if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
                 table = pa.table(with_a_stream(item)).combine_chunks()
-                digest.update(_content(table))
+                digest.update(content(table))
                 splits.extend(_of_table(table, len(splits), reads))
             case _:
                 raise InvalidRequest(
@@ -86,28 +89,12 @@ def list_splits(
     return SplitList(tuple(splits), digest.hexdigest()[:32])
 
 
-def digest_of(data: SplitLike | Sequence[SplitLike], find_files: Callable[[Any], Sequence[FoundFile]]) -> str:
-    """A digest of a static source: of its rows, or of the names, sizes and ends of its files."""
-    digest = hashlib.sha256()
-    folders = _FolderNames()
-    for item in several(data):
-        if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
-            digest.update(_content(pa.table(with_a_stream(item)).combine_chunks()))
-            continue
-        part = (item.rows, item.row_groups) if isinstance(item, FileSplit) else ()
-        for file in find_files(item):
-            folders.add(file)
-            digest.update(_fingerprint(file, file.pieces, *part))
-    digest.update(folders.text().encode())
-    return str(digest.hexdigest()[:32])
-
-
-def _fingerprint(file: FoundFile, *parts: object) -> bytes:
+def fingerprint(file: FoundFile, *parts: object) -> bytes:
     """The size and end of a file, and the parts of it that are read: all that a digest has beside its name."""
     return " ".join(map(str, (file.size, file.ending, *parts))).encode() + b"\n"
 
 
-class _FolderNames:
+class FolderNames:
     """The paths of files below their common folder: a copy of the data set elsewhere is the same data set."""
 
     def __init__(self) -> None:
@@ -146,7 +133,7 @@ def _of_table(table: pa.Table, number: int, reads: frozenset[str]) -> Iterator[T
         yield TrainingSplit(f"table {number}, rows {first} to {first + data.num_rows}", data, data.num_rows)
 
 
-def _content(table: pa.Table) -> bytes:
+def content(table: pa.Table) -> bytes:
     """A digest of the rows of a table, whatever its chunks."""
     sink = _Digest()
     with pa.ipc.new_stream(pa.PythonFile(sink, "w"), table.schema) as writer:
