@@ -101,8 +101,8 @@ def union(*relations: object) -> dict[str, object]:
     return {"set": {"inputs": relations, "op": "SET_OP_UNION_ALL"}}
 
 
-def limited(relation: object, count: int) -> dict[str, object]:
-    return {"fetch": {"input": relation, "offset": "0", "count": str(count)}}
+def limited(relation: object, count: int, offset: int = 0) -> dict[str, object]:
+    return {"fetch": {"input": relation, "offset": str(offset), "count": str(count)}}
 
 
 def crossed(left: object, right: object) -> dict[str, object]:
