@@ -9,7 +9,7 @@ from ...proto.errors import InvalidRequest, Refused
 from ...proto.values import Checkpoint
 from ..api.ownership import Ownership
 from .checkpoint_folder import NAME, CheckpointFolder, unknown
-from .disk import Disk, LocalDisk
+from .disk import LocalDisk
 from .manifest import Manifest
 from .state import TablesReader
 from .taking import described
@@ -33,10 +33,10 @@ class CheckpointRoot:
     checkpoints of another principal's tasks.
     """
 
-    def __init__(self, path: Path | None, ownership: Ownership, disk: Disk | None = None) -> None:
+    def __init__(self, path: Path | None, ownership: Ownership) -> None:
         self._path = path
         self._ownership = ownership
-        self._disk = disk or LocalDisk()
+        self._disk = LocalDisk()
 
     @property
     def kept(self) -> bool:

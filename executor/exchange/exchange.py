@@ -161,18 +161,7 @@ class Exchange:
         with self._changed:
             return self._full
 
-    @property
-    def complete(self) -> bool:
-        """True once all producers have ended: no consumer waits any more."""
-        with self._changed:
-            return self._lanes.complete
-
     # ------------------------------------------------------------------------------------------------- consumers
-
-    def ready(self, consumer: int, producer: int | None = None) -> bool:
-        """True if `pull` has an answer other than WAIT."""
-        with self._changed:
-            return self._stopped is not None or self._lanes.find(consumer, producer) is not Answer.WAIT
 
     def pull(self, consumer: int, producer: int | None = None) -> Slice | Answer:
         """The consumer's next slice, of all producers or of one. Raises the producer's error if that is next."""

@@ -122,10 +122,6 @@ class Lanes:
         return self._lanes[producer].ended_blocks
 
     @property
-    def complete(self) -> bool:
-        return all(lane.ended for lane in self._lanes)
-
-    @property
     def watermark(self) -> int | None:
         """The least of the producers' watermarks, once all have ended with one."""
         known = [lane.watermark for lane in self._lanes if lane.watermark is not None]

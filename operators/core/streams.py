@@ -18,9 +18,9 @@ class BatchStream:
     `rows` and `bytes` count the rows that were handed out. The producer sets `watermark` before the stream ends.
     """
 
-    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], watermark: int | None = None) -> None:
+    def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         self.schema = schema
-        self.watermark = watermark
+        self.watermark: int | None = None
         self.rows = 0
         self.bytes = 0
         self._batches = iter(batches)

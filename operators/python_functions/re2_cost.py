@@ -112,10 +112,6 @@ class PatternCost:
         """The steps of one search in a text of so many bytes."""
         return size * self.steps
 
-    def searches(self, size: float) -> float:
-        """The steps of a repeated search, to the end of the text."""
-        return self.search(size) + size * min(size, self.overrun) * self.again
-
     def longest(self, steps: float, overrun: float) -> int:
         """The bytes of the longest text that takes no more steps, where a search reads so many in vain."""
         return _longest(steps, self.steps, self.again, overrun)

@@ -36,13 +36,13 @@ def with_positions(expression: ir.Expression, position_of: Callable[[int], int])
     return transform(expression, change)
 
 
-def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:
+def render(root: ir.Relation, inputs: Sequence[ir.Relation]) -> str:
     """One SELECT for `root`, which reads each of `inputs` under the name of its input."""
-    return render_with_reads(root, inputs, shared)[0]
+    return render_with_reads(root, inputs, ())[0]
 
 
 def render_with_reads(
-    root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()
+    root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation]
 ) -> tuple[str, tuple[int, ...]]:
     """As `render`, and how often the SELECT reads each of the inputs."""
     names = {relation: f"in{number}" for number, relation in enumerate(inputs)}

@@ -72,7 +72,9 @@ def block(*keys: int) -> pa.RecordBatch:
 
 
 def stream(batches: Iterable[pa.RecordBatch], watermark: int | None = None) -> BatchStream:
-    return BatchStream(SCHEMA, batches, watermark)
+    rows = BatchStream(SCHEMA, batches)
+    rows.watermark = watermark
+    return rows
 
 
 def push_all(exchange: Exchange, producer: int, pushed: Sequence[pa.RecordBatch]) -> None:

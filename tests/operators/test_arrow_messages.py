@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
 from tidegate.operators.sources.formats.format import PIECE_ROWS
-from tidegate.operators.sources.formats.ipc.arrow_messages import batch_rows
+from tidegate.operators.sources.formats.ipc.arrow_messages import of_file
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import open_pieces
 from tidegate.proto.errors import SplitError
@@ -52,7 +52,7 @@ def test_the_counts_are_those_of_the_batches(
     data = pa.BufferReader(file_of(counts, schema, options))
     reader = pa.ipc.open_file(data)
     read = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-    assert list(batch_rows(data)) == read
+    assert [message.rows for message in of_file(data)] == read
     assert read == counts
 
 

@@ -51,15 +51,8 @@ class Message:
     is_delta: bool = False
 
 
-def batch_rows(file: pa.NativeFile) -> Iterator[int]:
-    """The number of rows of each batch of a file that pyarrow could open. Raises `ValueError` where a batch's metadata
-    is damaged.
-    """
-    return (message.rows for message in of_file(file))
-
-
 def of_file(file: pa.NativeFile, first: int = 0) -> Iterator[Message]:
-    """The batches that the footer names, from this one on."""
+    """The batches that the footer names, from this one on. Raises `ValueError` where a batch's metadata is damaged."""
     return _of_footer(file, _FOOTER_BATCHES, first)
 
 
