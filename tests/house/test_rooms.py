@@ -151,7 +151,7 @@ DOORS: Final = {
     "planner/decode/expressions": "__init__ selection window_function",
     "planner/decode/relations": "__init__ extension write",
     "planner/decode/relations/event_time": "",
-    "planner/decode/relations/joins": "index_lookup_join join_schema",
+    "planner/decode/relations/joins": "index_lookup_join inputs_and_keys join_schema",
     "planner/decode/relations/loops": "",
     "planner/decode/relations/reads": "declared_order declared_read local_files read",
     "planner/distribution": "distribute distributed_stages joins origins spreading",

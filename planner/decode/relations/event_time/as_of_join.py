@@ -12,8 +12,9 @@ from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...scope import Scope
+from ..joins.inputs_and_keys import keys_of, sides_of
 from ..joins.join_schema import join_schema
-from .interval_join import keys_of, sides_of, tick_of, times_of
+from .interval_join import tick_of, times_of
 from .time_spans import span_from
 from .window_aggregate import with_time
 

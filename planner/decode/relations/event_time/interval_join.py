@@ -11,11 +11,11 @@ from ....ir.arrow_types import ticks_of
 from ....ir.building import int64
 from ....ir.types import Type
 from ... import poison
-from ...comparing import same_type
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
-from ...scope import Scope, column
+from ...scope import Scope
+from ..joins.inputs_and_keys import keys_of, sides_of
 from ..joins.join_schema import join_schema
 from .time_columns import TimeColumn
 from .time_spans import span_from, time_column, units
@@ -62,20 +62,6 @@ def convert_interval_join(
     )
 
 
-def sides_of(
-    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
-) -> Steps[tuple[ir.Relation, ir.Relation] | None]:
-    """The two inputs of a join; None, once reported, if something is wrong with them."""
-    sides: list[ir.Relation] = []
-    for at, number in enumerate(message.inputs):
-        sides.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
-    if len(sides) != 2:
-        decoder.problems.add(plan_path / "inputs", "MISSING", f"a join by time has two inputs, not {len(sides)}")
-        return None
-    left, right = sides
-    return None if left is poison.RELATION or right is poison.RELATION else (left, right)
-
-
 def times_of(
     decoder: Decoder, join: Any, left: ir.Schema, right: ir.Schema, plan_path: PlanPath
 ) -> tuple[TimeColumn, TimeColumn] | None:
@@ -94,25 +80,6 @@ def times_of(
 
 def tick_of(time: TimeColumn) -> ir.Expression:
     return call("time_slice", time.value, int64(1), time.literal(0))
-
-
-def keys_of(
-    decoder: Decoder, keys: Any, left: ir.Schema, right: ir.Schema, plan_path: PlanPath
-) -> tuple[tuple[ir.Field, ir.Field], ...] | None:
-    """The pairs of columns that have to be equal; None, once reported, if there is no such pair."""
-    pairs: list[tuple[ir.Field, ir.Field]] = []
-    for key in keys:
-        these, those = column(left, key.left), column(right, key.right)
-        if these is None or those is None:
-            problem = f"there is no pair of columns {key.left} of {len(left)} and {key.right} of {len(right)}"
-            decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
-            return None
-        if not same_type(these, those):
-            problem = f"a key of type {these} cannot be equal to one of type {those}: add a cast to an input"
-            decoder.problems.add(plan_path, "MIXED_TYPES", problem)
-            return None
-        pairs.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
-    return tuple(pairs)
 
 
 def _closing(decoder: Decoder, join: Any, time: Type, plan_path: PlanPath) -> IntervalClosing | None:

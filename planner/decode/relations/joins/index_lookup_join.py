@@ -10,11 +10,11 @@ from .....operators.indexes.kind import check_options
 from .....proto.errors import InvalidRequest
 from .... import ir
 from ... import poison
-from ...comparing import same_type
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
-from ...scope import Scope, column
+from ...scope import Scope
+from .inputs_and_keys import keys_of, sides_of
 from .join_schema import join_schema
 
 _TYPES: Final = {1: ir.JoinType.INNER, 2: ir.JoinType.LEFT}
@@ -25,24 +25,20 @@ _MOST: Final = 1_024
 def convert_index_lookup_join(
     decoder: Decoder, join: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    sides: list[ir.Relation] = []
-    for at, number in enumerate(message.inputs):
-        sides.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
+    sides = yield from sides_of(decoder, message, plan_path, outer)
     detail = plan_path / "detail"
-    if len(sides) != 2:
-        decoder.problems.add(
-            plan_path / "inputs", "MISSING", f"an index look-up join must have two inputs, not {len(sides)}"
-        )
-        return poison.RELATION
     type_ = _TYPES.get(join.type)
     if type_ is None:
         decoder.problems.add(detail / "type", "MISSING", "the join type is missing or unknown: give inner or left")
     if max(join.prefetch, join.retries) > _MOST:
         decoder.problems.add(detail, "OUT_OF_RANGE", f"prefetch and retries must be at most {_MOST}")
-    if type_ is None or any(side is poison.RELATION for side in sides):
+    if type_ is None or sides is None:
         return poison.RELATION
     left, right = sides
-    keys = _keys(decoder, join.keys, left.schema, right.schema, detail / "keys")
+    keys = keys_of(decoder, join.keys, left.schema, right.schema, detail / "keys")
+    if keys == ():
+        decoder.problems.add(detail / "keys", "MISSING", "an index look-up join must have at least one key")
+        return poison.RELATION
     indexed = _indexed(decoder, join, right, detail)
     if keys is None or indexed is None:
         return poison.RELATION
@@ -58,30 +54,6 @@ def convert_index_lookup_join(
         schema=join_schema(left.schema, right.schema, type_),
         plan_path=str(plan_path),
     )
-
-
-def _keys(
-    decoder: Decoder, keys: Any, left: ir.Schema, right: ir.Schema, plan_path: PlanPath
-) -> tuple[tuple[ir.Field, ir.Field], ...] | None:
-    pairs: list[tuple[ir.Field, ir.Field]] = []
-    for key in keys:
-        these, those = column(left, key.left), column(right, key.right)
-        if these is None or those is None:
-            problem = f"there is no pair of columns {key.left} of {len(left)} and {key.right} of {len(right)}"
-            decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
-            return None
-        if not same_type(these, those):
-            decoder.problems.add(
-                plan_path,
-                "MIXED_TYPES",
-                f"a key of type {these} cannot be looked up in a column of type {those}: add a cast to the input",
-            )
-            return None
-        pairs.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
-    if not pairs:
-        decoder.problems.add(plan_path, "MISSING", "an index look-up join must have at least one key")
-        return None
-    return tuple(pairs)
 
 
 def _indexed(

@@ -12,7 +12,7 @@ from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...scope import Scope
-from .join_schema import LOGICAL, filtered, has_columns, join_schema, join_type
+from .join_schema import LOGICAL, filtered, has_columns, join_schema, join_type, joined
 
 _MARK: Final = (
     "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null if an equality of the condition "
@@ -33,13 +33,7 @@ _EXISTS_OR_IN: Final = {
 
 
 def convert_join(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
-    """The join. Producers leave the expression out if every pair matches."""
-    left = yield from decoder.relation(message.left, plan_path / "left", outer)
-    right = yield from decoder.relation(message.right, plan_path / "right", outer)
-    scope = decoder.scope([left, right], message, outer)
-    condition = None
-    if message.expression:
-        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    left, right, condition = yield from joined(decoder, message, plan_path, outer)
     type_ = join_type(decoder, message.type, LOGICAL, plan_path)
     if decoder.habits.exists_is_in and type_ in _MARKS and condition is not None:
         condition = _known_but_equalities(condition)

@@ -50,6 +50,22 @@ def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], pla
     return kind
 
 
+def joined(
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None, *, lateral: bool = False
+) -> Steps[tuple[ir.Relation, ir.Relation, ir.Expression | None]]:
+    """The inputs of a join, and the expression over the columns of both, which producers leave out if every pair
+    matches. The right input of a `lateral` join reads the row of the left one.
+    """
+    left = yield from decoder.relation(message.left, plan_path / "left", outer)
+    around = decoder.scope([left], message, outer) if lateral else outer
+    right = yield from decoder.relation(message.right, plan_path / "right", around)
+    scope = decoder.scope([left, right], message, outer)
+    condition = None
+    if message.expression:
+        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    return left, right, condition
+
+
 def has_columns(decoder: Decoder, left: ir.Relation, right: ir.Relation, type_: JoinType) -> bool:
     """Tests whether a join's columns are known. While the columns of a loop are still being found, a side of which only
     the matches count need not be known.

@@ -11,7 +11,7 @@ from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...scope import Scope
-from .join_schema import LOGICAL, filtered, join_schema, join_type
+from .join_schema import LOGICAL, filtered, join_schema, join_type, joined
 
 _ALLOWED: Final = {
     JoinType.INNER,
@@ -26,13 +26,7 @@ _ALLOWED: Final = {
 def convert_lateral_join(
     decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    left = yield from decoder.relation(message.left, plan_path / "left", outer)
-    left_row = decoder.scope([left], message, outer)
-    right = yield from decoder.relation(message.right, plan_path / "right", left_row)
-    scope = decoder.scope([left, right], message, outer)
-    condition = None
-    if message.expression:
-        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    left, right, condition = yield from joined(decoder, message, plan_path, outer, lateral=True)
     type_ = join_type(decoder, message.type, LOGICAL, plan_path)
     if type_ is not None and type_ not in _ALLOWED:
         problem = f"a lateral join cannot be {type_.value}: the right input exists for a left row only"

@@ -8,18 +8,13 @@ from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...scope import Scope
-from .join_schema import PHYSICAL, has_columns, join_schema, join_type
+from .join_schema import PHYSICAL, has_columns, join_schema, join_type, joined
 
 
 def convert_nested_loop_join(
     decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    left = yield from decoder.relation(message.left, plan_path / "left", outer)
-    right = yield from decoder.relation(message.right, plan_path / "right", outer)
-    scope = decoder.scope([left, right], message, outer)
-    condition = None
-    if message.expression:
-        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    left, right, condition = yield from joined(decoder, message, plan_path, outer)
     type_ = join_type(decoder, message.type, PHYSICAL, plan_path)
     if type_ is None or not has_columns(decoder, left, right, type_):
         return poison.RELATION
