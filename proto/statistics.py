@@ -40,6 +40,7 @@ class SplitStatistics:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStatistics:
     """Statistics of an operator over its task's life. Only operators on changes have `rows_touched` and `state_bytes`.
+    They say what the operator `keeps`, and which of it stays by its `bound`: without a bound all of it stays for ever.
     The gauges are from 0 to 1. `busy` is the share of the time in which the operator worked. `backpressure` is the
     share in which its reader was not ready for more rows. Both are of the channel where they are largest. `health` is 0
     where the operator has failed.
@@ -60,6 +61,8 @@ class OperatorStatistics:
     busy: float = 0.0
     backpressure: float = 0.0
     health: float = 1.0
+    keeps: str = ""
+    bound: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,18 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ...operators.changes.event_time.row_watermarks import EventTime, RowWatermarks
-from ...operators.changes.network.network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
+from ...operators.changes.network.network_graph import (
+    NO_STATE,
+    Back,
+    ByKey,
+    Entry,
+    Graph,
+    KeptState,
+    Link,
+    Loop,
+    Operate,
+    Vertex,
+)
 from ...operators.changes.retraction_check import RetractionCheck
 from ...operators.changes.values.evaluator import Evaluators
 from ...planner.changes.change_nodes import (
@@ -27,6 +38,7 @@ from ...planner.changes.change_nodes import (
     SourceNode,
     inputs_of,
 )
+from ...planner.changes.event_time.kept_state import state_of
 from ...planner.ir.walk import unroll
 from .change_routes import routes_to
 from .operator_factory import ChangeOperatorFactory
@@ -177,6 +189,7 @@ class _Making:
             schema=node.schema,
             plan_path=node.plan_path,
             sources=self._sources(level, node),
+            state=state_of(node) or NO_STATE,
         )
 
     def _sources(self, level: _Level, node: Operated) -> tuple[str, ...] | None:
@@ -245,11 +258,13 @@ def _enter(level: _Level, name: str, source: EntrySource) -> int:
     if not source.checked:
         return entry
     every = ByKey(tuple(range(len(source.schema))))
+    ends = source.event_time is not None and source.event_time.horizon is not None
     known = Operate(
         make=lambda _: RetractionCheck(source.marked_schema, name, source.event_time),
         inputs=(Link(entry, every),),
         schema=source.marked_schema,
         plan_path=name,
+        state=KeptState("a hash of each row", "that is not late for all readers" if ends else None),
     )
     return level.add(known)
 

@@ -65,6 +65,8 @@ def operator_statistics(operators: Iterable[network.OperatorStatistics]) -> tupl
             busy=operator.busy,
             backpressure=operator.backpressure,
             health=operator.health,
+            keeps=operator.keeps,
+            bound=operator.bound or "",
         )
         for operator in operators
     )

@@ -47,10 +47,10 @@ from ..changes.change_nodes import (
     inputs_of,
     nodes_of,
 )
+from ..changes.event_time.kept_state import state_of
 from ..physical.sources import PlannedSource
 from .explain_operators import marks, write_json
 from .explanation_text import explanation
-from .state_bounds import state_of
 
 _PROMISE: Final = (
     "each epoch gives how the result has changed since the one before it, one row for each that has, in canonical order"

@@ -211,6 +211,20 @@ def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
     assert "late rows, size 10" in text(windows.late_rows(marked, "t", size=10))
 
 
+def test_statistics_say_what_bounds_the_state_of_each_operator(client: tidegate.Client) -> None:
+    marked = windows.watermark(source(), "t")
+    with continuous(client, per_ten(marked)) as task:
+        task.run_epoch({"events": rows(3, 15)})
+        bounds = {operator.operator: (operator.keeps, operator.bound) for operator in task.statistics().operators}
+    assert bounds["Group"] == ("numbers of groups", "of open windows")
+    assert bounds["RetractionCheck"] == ("a hash of each row", "that is not late for all readers")
+    assert bounds["OnTime"] == ("", "")
+    both = per_ten(marked).select("rows").union(marked.group_by("k").agg(COUNT).select("rows"))
+    with continuous(client, both) as task:
+        bounds = {operator.operator: (operator.keeps, operator.bound) for operator in task.statistics().operators}
+    assert bounds["RetractionCheck"] == ("a hash of each row", "")
+
+
 def test_windows_and_sources_without_an_end_get_a_warning(client: tidegate.Client) -> None:
     def warned(frame: Any) -> list[str]:
         return list(client.warnings(frame.to_plan(), mode="continuous"))

@@ -91,7 +91,7 @@ class _Builder:
     ) -> Sequence[Emitter]:
         channels = range(self.channels)
         nodes = [
-            OperatorNode(vertex.make(channel), vertex.plan_path, loop, self.schedule, vertex.sources)
+            OperatorNode(vertex.make(channel), vertex.plan_path, loop, self.schedule, vertex.sources, vertex.state)
             for channel in channels
         ]
         for port, link in enumerate(vertex.inputs):

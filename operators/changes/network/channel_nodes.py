@@ -14,6 +14,7 @@ from ..change_operator import ChangeOperator
 from ..values.change import Change
 from .link_messages import Barrier, Gathering, Message, Prepare, Watermark
 from .link_queues import Emitter, LinkQueue
+from .network_graph import NO_STATE, KeptState
 from .schedule import Schedule
 
 Arguments = ParamSpec("Arguments")
@@ -118,9 +119,11 @@ class OperatorNode(Node):
         around: NodeContext | None,
         schedule: Schedule,
         sources: tuple[str, ...] | None = None,
+        state: KeptState = NO_STATE,
     ) -> None:
         super().__init__()
         self.operator = operator
+        self.state = state
         self.plan_path = plan_path
         self._sources = sources
         self.rows_in = 0

@@ -271,6 +271,8 @@ class Network:
                 busy=self._share(max(node.busy_seconds for node in nodes)),
                 backpressure=self._share(max(node.pressed_seconds for node in nodes)),
                 health=float(all(node.healthy for node in nodes)),
+                keeps=nodes[0].state.keeps,
+                bound=nodes[0].state.bound,
                 begun=self._ran,
             )
 

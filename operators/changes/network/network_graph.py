@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -47,11 +47,22 @@ class Entry:
     schema: pa.Schema
 
 
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """The rows or numbers that an operator keeps, in words, and which of them stay; no `bound` if all stay for ever."""
+
+    keeps: str
+    bound: str | None
+
+
+NO_STATE: Final = KeptState("", None)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Operate:
     """An operator. `make` is called once for each channel, with the channel's number. `plan_path` is the operator's
     plan path; `sources` are those that feed it, None where they have no names of their own. An operator that has a row
-    even without input, and whose input is not routed by a key, is made on channel 0 alone.
+    even without input, and whose input is not routed by a key, is made on channel 0 alone. `state` says what it keeps.
     """
 
     make: Callable[[int], ChangeOperator]
@@ -59,6 +70,7 @@ class Operate:
     schema: pa.Schema
     plan_path: str
     sources: tuple[str, ...] | None = None
+    state: KeptState = NO_STATE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,10 @@ class OperatorStatistics:
     """The share of the network's time in which more rows waited behind the operator than a queue should have."""
     health: float
     """0 once the operator has failed."""
+    keeps: str = ""
+    """What its state is; empty if it has none."""
+    bound: str | None = None
+    """What stays of its state; None if all of it stays for ever."""
     begun: float = 0.0
     """The clock's time when the network worked last."""
 

@@ -913,7 +913,7 @@ class SplitStatistics(_message.Message):
     def __init__(self, added: _Optional[int] = ..., queued: _Optional[int] = ..., finished: _Optional[int] = ...) -> None: ...
 
 class OperatorStatistics(_message.Message):
-    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us", "at_least", "spilled_bytes", "rows_touched", "state_bytes", "busy", "backpressure", "health")
+    __slots__ = ("operator", "place", "rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "run_us", "at_least", "spilled_bytes", "rows_touched", "state_bytes", "busy", "backpressure", "health", "keeps", "bound")
     OPERATOR_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
@@ -929,6 +929,8 @@ class OperatorStatistics(_message.Message):
     BUSY_FIELD_NUMBER: _ClassVar[int]
     BACKPRESSURE_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
     operator: str
     place: str
     rows_in: int
@@ -944,7 +946,9 @@ class OperatorStatistics(_message.Message):
     busy: float
     backpressure: float
     health: float
-    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ..., rows_touched: _Optional[int] = ..., state_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
+    keeps: str
+    bound: str
+    def __init__(self, operator: _Optional[str] = ..., place: _Optional[str] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., runs: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., spilled_bytes: _Optional[int] = ..., rows_touched: _Optional[int] = ..., state_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ..., keeps: _Optional[str] = ..., bound: _Optional[str] = ...) -> None: ...
 
 class LoopStatistics(_message.Message):
     __slots__ = ("name", "place", "rounds", "rows", "most_rows_a_round", "last_rows", "prepares_sent", "prepares_resent", "quiesce_us", "busy", "backpressure", "health")

@@ -1,0 +1,73 @@
+"""The state that an operator on changes keeps, and what bounds it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ....operators.changes.group import Extreme
+from ....operators.changes.network.network_graph import KeptState
+from ..change_nodes import (
+    ChangeNode,
+    DistinctOrSetOpNode,
+    FinalAsOfNode,
+    FinalCountsNode,
+    FinalMatchesNode,
+    FinalSessionsNode,
+    FinalWindowsNode,
+    GroupNode,
+    JoinNode,
+    LoopNode,
+    OnlyOneNode,
+    RecomputeNode,
+    RegroupNode,
+    TopNode,
+    WindowNode,
+)
+
+_PASSED: Final = "that the watermark has not passed"
+_OPEN: Final = "of open windows"
+_MATCHING: Final = "that can still match"
+
+
+def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per node)
+    """The state of an operator; None if it keeps none, or only its watermark."""
+    match node:
+        case JoinNode(closing=None, floors=floors):
+            return KeptState("rows of both sides", None if floors is None else _PASSED)
+        case JoinNode():
+            return KeptState("rows of both sides", _MATCHING)
+        case FinalMatchesNode():
+            return KeptState("rows", _MATCHING)
+        case FinalAsOfNode(tolerance=tolerance):
+            latest = "the latest row of each key"
+            return KeptState(f"open rows and {latest}", None if tolerance is None else f"at most {tolerance:,} earlier")
+        case DistinctOrSetOpNode(closing=closing, floor=floor):
+            return KeptState("different rows", _OPEN if closing is not None else _passed(floor))
+        case GroupNode(closing=closing, floor=floor):
+            one = not node.key and not any(isinstance(measure, Extreme) for measure in node.measures)
+            kept = "numbers of groups"
+            return KeptState(kept, _OPEN if closing is not None else "of one group" if one else _passed(floor))
+        case RegroupNode(floor=floor):
+            return KeptState("rows of groups", _passed(floor))
+        case TopNode(floor=floor):
+            return KeptState("rows in order", _passed(floor))
+        case WindowNode(floor=floor):
+            return KeptState("rows in order with their answers", _passed(floor))
+        case FinalWindowsNode(input=GroupNode()):
+            return None
+        case FinalWindowsNode():
+            return KeptState("rows", _OPEN)
+        case FinalSessionsNode():
+            return KeptState("rows", "of open sessions")
+        case FinalCountsNode(keys=keys):
+            return KeptState("rows of windows that are not full", None if keys else "of one group")
+        case OnlyOneNode() | RecomputeNode():
+            return KeptState("rows of all inputs", None)
+        case LoopNode():
+            return KeptState("rows that came back", None)
+        case _:
+            return None
+
+
+def _passed(floor: object) -> str | None:
+    return None if floor is None else _PASSED
