@@ -1,7 +1,9 @@
 """The journal: statements of many tasks, committed together.
 
-Callers append statements, which takes no time, and wait for the batch that has them. One thread commits: all that was
-appended during a commit is the next batch. So the more tasks change at once, the more of them share a commit.
+Callers append statements, which takes no time, and wait for the batch that has them. All that was appended during a
+commit is the next batch. So the more tasks change at once, the more of them share a commit. A caller who comes to wait
+while nobody commits or waits makes the commit itself, which saves waking another thread twice; a thread makes all
+others.
 
 If the disk is full, a batch stays at the head of the queue and is tried again, so that the order of changes never
 breaks. Callers that wait get the error, and no change is accepted until the batch is committed. Any other failure ends
@@ -42,7 +44,7 @@ class Batch:
 
 
 class Journal:
-    """Commits batches to a database on a thread of its own. It owns the database from here on."""
+    """Commits batches to a database, one commit at a time. It owns the database from here on."""
 
     def __init__(self, database: JournalDatabase) -> None:
         self._database = database
@@ -52,10 +54,12 @@ class Journal:
         self._pending: list[Batch] = []
         """Batches that are being committed, or that could not be committed."""
         self._urgent = False
+        """True if a caller waits for the thread's next commit."""
+        self._committing = False
         self._sleeps = False
         """True if the thread waits until it is woken. Soon after a commit it looks by itself: waking it takes time."""
         self._failures = 0
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._broken = False
         self._closed = self._ended = False
         self.commits = 0
@@ -82,12 +86,44 @@ class Journal:
             return
         with self._lock:
             failures = self._failures
+            leads = self._may_lead(batch)
             self._urgent = True
-            self._work.notify()
+            if leads:
+                batches = self._take()
+            else:
+                self._work.notify()
+        if leads:
+            self._commit(batches)
+        with self._lock:
             while not batch.durable:
                 if self._broken or self._ended or self._failures > failures:
                     raise journal_failed(self._error)
                 batch.done.wait()
+
+    def _may_lead(self, batch: Batch) -> bool:
+        """True if the caller should make the commit itself. Called under the lock.
+
+        Handlers of signals may raise on the main thread, at any instruction: it would not know if it had committed.
+        """
+        return not (
+            batch is not self._open
+            or batch.after  # calls that may take longer than the commit
+            or self._committing
+            or self._urgent
+            or self._pending
+            or self._broken
+            or self._closed
+            or threading.current_thread() is threading.main_thread()
+        )
+
+    def _take(self) -> tuple[Batch, ...]:
+        """Begin a commit of all that there is. Called under the lock."""
+        if self._urgent or self._open.statements or self._open.after:
+            self._pending.append(self._open)
+            self._open = Batch(self._lock)
+        self._urgent = False
+        self._committing = bool(self._pending)
+        return tuple(self._pending)
 
     def check(self) -> None:
         """Raise `Unavailable` if the last commit has failed and another attempt fails too."""
@@ -109,37 +145,37 @@ class Journal:
 
     def _run(self) -> None:
         while (batches := self._next()) is not None:
-            try:
-                self._database.commit(statement for batch in batches for statement in batch.statements)
-            except Exception as error:  # noqa: BLE001  # whatever it is, callers wait for it
-                self._failed(error)
-            else:
-                self._committed(batches)
+            self._commit(batches)
         with self._lock:
             self._ended = True
             self._wake_waiting()
+
+    def _commit(self, batches: Sequence[Batch]) -> None:
+        try:
+            self._database.commit(statement for batch in batches for statement in batch.statements)
+        except BaseException as error:  # whatever it is, callers wait for it
+            self._failed(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._committed(batches)
 
     def _next(self) -> tuple[Batch, ...] | None:
         """The batches to commit, once a caller waits for one, or they are old enough. None at the end."""
         with self._lock:
             dozes = True
-            while not (self._urgent or self._closed or self._broken):
+            while self._committing or not (self._urgent or self._closed or self._broken):
                 waiting = self._pending or self._open.statements or self._open.after
                 self._sleeps = not (waiting or dozes)
-                if not self._work.wait(None if self._sleeps else LAZY_SECONDS):
+                if not self._work.wait(None if self._sleeps else LAZY_SECONDS) and not self._committing:
                     if self._pending or self._open.statements or self._open.after:
                         break
                     dozes = False
             self._sleeps = False
             if self._broken or (self._closed and self._error is not None):
                 return None
-            if self._urgent or self._open.statements or self._open.after:
-                self._pending.append(self._open)
-                self._open = Batch(self._lock)
-            self._urgent = False
-            if self._closed and not self._pending:
-                return None
-            return tuple(self._pending)
+            batches = self._take()
+            return None if self._closed and not batches else batches
 
     def _committed(self, batches: Sequence[Batch]) -> None:
         with self._lock:
@@ -152,13 +188,25 @@ class Journal:
                 batch.durable = True
                 batch.statements = []
                 batch.done.notify_all()
-        for call in [call for batch in batches for call in batch.after]:
+            calls = [call for batch in batches for call in batch.after]
+            if not calls:
+                self._end_commit()
+                return
+        for call in calls:
             try:
                 call()
             except Exception:  # noqa: BLE001  # all tasks need this thread
                 _log.exception("a bug in Tidegate: work behind a commit has failed")
+        with self._lock:
+            self._end_commit()
 
-    def _failed(self, error: Exception) -> None:
+    def _end_commit(self) -> None:
+        """Let others commit. Called under the lock."""
+        self._committing = False
+        if self._urgent or self._pending or self._closed:
+            self._work.notify()
+
+    def _failed(self, error: BaseException) -> None:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         with self._lock:
             if self._error is None:
@@ -167,6 +215,7 @@ class Journal:
             self._failures += 1
             self._broken = code not in _TRANSIENT
             self._wake_waiting()
+            self._end_commit()
 
     def _wake_waiting(self) -> None:
         """Wake all callers, whatever batch they wait for."""
@@ -174,7 +223,7 @@ class Journal:
             batch.done.notify_all()
 
 
-def journal_failed(error: Exception | None) -> Unavailable:
+def journal_failed(error: BaseException | None) -> Unavailable:
     """The refusal of a change that cannot be made durable."""
     why = "the service is closing" if error is None else str(error)
     return Unavailable(
