@@ -242,6 +242,7 @@ class DurableTasks:
 
     def flush(self) -> None:
         """Wait until everything that was recorded is durable, acknowledgements too."""
+        self._journal.append_late()
         self._journal.wait(self._journal.append(()))
 
     @property

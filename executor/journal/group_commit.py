@@ -16,6 +16,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Final
 
 from ...proto.errors import Unavailable
@@ -53,6 +54,9 @@ class Journal:
         self._open = Batch(self._lock)
         self._pending: list[Batch] = []
         """Batches that are being committed, or that could not be committed."""
+        self._late: list[Callable[[], None]] = []
+        self._late_at = 0.0
+        """The calls that append what may be late, and when they are due."""
         self._urgent = False
         """True if a caller waits for the thread's next commit."""
         self._committing = False
@@ -79,6 +83,25 @@ class Journal:
             if after is not None:
                 batch.after.append(after)
             return batch
+
+    def later(self, call: Callable[[], None]) -> None:
+        """Make the call within about `LAZY_SECONDS`, and commit what it appends. Never blocks."""
+        with self._lock:
+            if not self._late:
+                self._late_at = monotonic() + LAZY_SECONDS
+            self._late.append(call)
+            if self._sleeps:
+                self._sleeps = False
+                self._work.notify()
+
+    def append_late(self) -> None:
+        """Make the calls that wait for `later` now. On this journal's thread, or by a caller who then waits."""
+        with self._lock:
+            calls, self._late = self._late, []
+        for call in calls:
+            call()
+        with self._lock:
+            self._urgent = self._urgent or bool(self._open.statements or self._open.after)
 
     def wait(self, batch: Batch) -> None:
         """Wait until the batch is durable. Raises `Unavailable` if it could not be committed."""
@@ -145,7 +168,10 @@ class Journal:
 
     def _run(self) -> None:
         while (batches := self._next()) is not None:
-            self._commit(batches)
+            if batches:
+                self._commit(batches)
+            else:
+                self.append_late()
         with self._lock:
             self._ended = True
             self._wake_waiting()
@@ -161,11 +187,13 @@ class Journal:
             self._committed(batches)
 
     def _next(self) -> tuple[Batch, ...] | None:
-        """The batches to commit, once a caller waits for one, or they are old enough. None at the end."""
+        """The batches to commit, once a caller waits for one, or they are old enough. None of them if calls are late.
+        None at the end.
+        """
         with self._lock:
             dozes = True
-            while self._committing or not (self._urgent or self._closed or self._broken):
-                waiting = self._pending or self._open.statements or self._open.after
+            while self._committing or not (self._urgent or self._closed or self._broken or self._is_late()):
+                waiting = self._pending or self._open.statements or self._open.after or self._late
                 self._sleeps = not (waiting or dozes)
                 if not self._work.wait(None if self._sleeps else LAZY_SECONDS) and not self._committing:
                     if self._pending or self._open.statements or self._open.after:
@@ -174,8 +202,13 @@ class Journal:
             self._sleeps = False
             if self._broken or (self._closed and self._error is not None):
                 return None
+            if self._late and (self._closed or self._is_late()):
+                return ()
             batches = self._take()
             return None if self._closed and not batches else batches
+
+    def _is_late(self) -> bool:
+        return bool(self._late) and monotonic() >= self._late_at
 
     def _committed(self, batches: Sequence[Batch]) -> None:
         with self._lock:

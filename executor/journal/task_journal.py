@@ -5,6 +5,7 @@ The task records a change under its lock, where it has made the change, and wait
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ from .journal_database import Statement, cut_records, delete_task, insert_record
 from .kept_bytes import KeptBytes
 from .kept_reader import Kept
 from .records import Base, Creation, base_message, change_message, creation_message, folded, with_checksum
+
+_MERGED: Final = 16
+_MERGED_BYTES: Final = 1 << 18
+"""So many acknowledgements of a task at most are recorded as one, and so many bytes wait for that to be removed."""
 
 
 class TaskJournal(Protocol):
@@ -182,6 +187,11 @@ class DurableTask:
         self._size = sum(map(self._size_of, records))
         self._last: Batch | None = None
         self._retired = False
+        self._lock = threading.Lock()
+        """Held where the start of the records changes. Taken behind the task's lock."""
+        self._late: tuple[Cursor, int] | None = None
+        """The last acknowledgement that is not recorded yet, and the first epoch whose splits a restart may read."""
+        self._merged = self._merged_bytes = 0
 
     @property
     def settled(self) -> bool:
@@ -285,17 +295,40 @@ class DurableTask:
             if isinstance(split.kept, Kept):
                 statements += split.kept.take_inserts()
         record = Recorded(position, change, len(body))
-        self._records.append(record)
+        size = self._size_of(record)
+        with self._lock:
+            self._records.append(record)
+            self._size += size
         self._unread.append(record)
         self._quota.add(len(body))
-        self._size += self._size_of(record)
         return self._journal.append([*statements, insert_record(self.number, position, body)])
 
     def acknowledged(self, cursor: Cursor, needed: int, after: Callable[[], None] | None = None) -> None:
-        if self._retired:
+        with self._lock:
+            if self._retired:
+                return
+            waits = self._late is not None
+            self._late = cursor, needed
+            self._merged += 1
+            while self._unread and self._unread[0].change.last_epoch < cursor.epoch:
+                size = self._size_of(self._unread.popleft())
+                self._quota.give(size)
+                self._merged_bytes += size
+            if after is not None or self._merged >= _MERGED or self._merged_bytes > _MERGED_BYTES:
+                self._record_late(after)
+            elif not waits:
+                self._journal.later(self.record_late)
+
+    def record_late(self) -> None:
+        """Record the last acknowledgement, if it is not recorded yet. On any thread; never waits."""
+        with self._lock:
+            self._record_late(None)
+
+    def _record_late(self, after: Callable[[], None] | None) -> None:
+        if self._late is None:
             return
-        while self._unread and self._unread[0].change.last_epoch < cursor.epoch:
-            self._quota.give(self._size_of(self._unread.popleft()))
+        cursor, needed = self._late
+        self._late, self._merged, self._merged_bytes = None, 0, 0
         unused: list[bytes] = []
         before = self._base.position
         while self._records and self._records[0].change.last_epoch < needed:
@@ -317,11 +350,15 @@ class DurableTask:
 
     def retire(self) -> None:
         """Record nothing more: the task goes on with another one."""
-        self._retired = True
+        with self._lock:
+            self._record_late(None)
+            self._retired = True
 
     def delete(self) -> None:
-        kept = [digest for record in self._records for digest in kept_by(record.change)]
-        self._retired = True
+        with self._lock:
+            kept = [digest for record in self._records for digest in kept_by(record.change)]
+            self._late = None
+            self._retired = True
         self._last = self._journal.append(delete_task(self.number), self._after)
         self._rows.release([*kept, *self._digests])
 

@@ -61,6 +61,7 @@ ALWAYS: Final = _around(
     f"{_JOURNAL}.group_commit:Journal._committed",
     f"{_JOURNAL}.task_journal:DurableTask.record",
     f"{_JOURNAL}.task_journal:DurableTask.acknowledged",
+    f"{_JOURNAL}.task_journal:DurableTask._record_late",
     f"{_JOURNAL}.durable_tasks:DurableTasks.create",
     f"{_TASKS}.epoch_loop:EpochLoop._start",
     f"{_TASKS}.epoch_loop:EpochLoop._finish",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -10,24 +11,31 @@ from typing import cast
 
 import pytest
 
+from tidegate.executor.journal import group_commit
 from tidegate.executor.journal.group_commit import Journal
 from tidegate.executor.journal.journal_database import JournalDatabase, Statement
 from tidegate.proto.errors import Unavailable
+
+from ...waiting import until
 
 MANY = 200
 
 
 class Disk:
-    """A database that commits once it is allowed to. `commits` has the statements of each commit."""
+    """A database that commits once it is allowed to. `commits` has the statements of each commit, and `threads` the
+    thread that made it.
+    """
 
     def __init__(self) -> None:
         self.commits: list[list[Statement]] = []
+        self.threads: list[threading.Thread] = []
         self.begun = threading.Semaphore(0)
         self.allowed = threading.Semaphore(0)
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def commit(self, statements: Iterable[Statement]) -> None:
         self.commits.append(list(statements))
+        self.threads.append(threading.current_thread())
         self.begun.release()
         assert self.allowed.acquire(timeout=60)
         if self.error is not None:
@@ -85,6 +93,57 @@ def test_all_callers_during_a_commit_share_the_next_one(
     disk.allowed.release()
     assert [caller.result(60) for caller in others] == [None] * MANY
     assert [len(statements) for statements in disk.commits] == [1, MANY]
+
+
+def test_a_caller_makes_the_commit_itself_if_nobody_else_commits(
+    journal: Journal, disk: Disk, threads: ThreadPoolExecutor
+) -> None:
+    def call(number: int) -> threading.Thread:
+        journal.wait(journal.append([("a record", (number,))]))
+        return threading.current_thread()
+
+    disk.allowed.release(3)
+    assert [threads.submit(call, number).result(60) for number in range(3)] == disk.threads
+
+
+def test_no_commit_is_made_on_the_main_thread(journal: Journal, disk: Disk) -> None:
+    """A handler of a signal may raise there just behind the commit, and nobody would know that it was made."""
+    assert threading.current_thread() is threading.main_thread()
+    disk.allowed.release(2)
+    for number in range(2):
+        journal.wait(journal.append([("a record", (number,))]))
+    assert threading.main_thread() not in disk.threads
+
+
+def test_what_may_be_late_is_committed_soon_and_at_a_close_at_the_latest(
+    journal: Journal, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.allowed.release(2)
+    journal.later(lambda: journal.append([("late", (1,))]))
+    assert disk.begun.acquire(timeout=60)
+    monkeypatch.setattr(group_commit, "LAZY_SECONDS", 3_600.0)
+    journal.later(lambda: journal.append([("late", (2,))]))
+    journal.close()
+    assert disk.commits == [[("late", (1,))], [("late", (2,))]]
+
+
+def test_what_may_be_late_is_committed_though_others_commit_all_the_time(journal: Journal, disk: Disk) -> None:
+    disk.allowed.release(1_000_000)
+    journal.later(lambda: journal.append([("late", ())]))
+    until(lambda: journal.wait(journal.append([("a record", ())])) or ("late", ()) in itertools.chain(*disk.commits))
+
+
+def test_a_caller_who_is_interrupted_in_a_commit_ends_the_journal(
+    journal: Journal, disk: Disk, threads: ThreadPoolExecutor
+) -> None:
+    """Nobody knows whether the disk has it."""
+    disk.error = SystemExit("interrupted")
+    disk.allowed.release()
+    with pytest.raises(SystemExit, match="interrupted"):
+        threads.submit(lambda: journal.wait(journal.append([("a record", ())]))).result(60)
+    with pytest.raises(Unavailable, match="has to be started again"):
+        journal.wait(journal.append([("another", ())]))
+    assert len(disk.commits) == 1
 
 
 def no_room(code: int) -> sqlite3.Error:

@@ -59,6 +59,12 @@ def test_a_task_that_has_failed_has_failed_after_a_restart_and_its_epochs_before
     assert len(service.engine.computations[-1].clocks) == ran == 1  # epoch 2 is not computed again
 
 
+def test_a_late_acknowledgement_is_not_lost_when_a_task_goes_on(service: Restarts) -> None:
+    task = poisoned(service)
+    service.manager.acknowledge(task.id, Cursor(2))
+    assert service.manager.recover_task(task.id, [("a", 3)]).acknowledged == Cursor(2)
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_task_goes_on_without_its_poison_split_and_says_so_from_then_on(service: Restarts, restarts: bool) -> None:
     task = poisoned(service)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.executor.journal import kept_reader
+from tidegate.executor.journal import group_commit, kept_reader
 from tidegate.proto.errors import (
     Exhausted,
     NotFound,
@@ -130,6 +130,50 @@ def test_acknowledged_epochs_do_not_come_back_and_nothing_is_kept_of_them(servic
     assert task.seal(1) == 1
 
 
+def test_many_acknowledgements_are_recorded_by_the_next_commit(
+    service: Restarts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "LAZY_SECONDS", 3_600.0)
+    task = service.create()
+    for epoch in range(1, 17):
+        task.add(epoch)
+        task.seal()
+        task.epoch(epoch)
+        service.manager.acknowledge(task.id, Cursor(epoch + 1))
+        assert stored(service, "cursors") == 0
+    task.add(17)
+    assert [stored(service, table) for table in ("cursors", "records", "blobs")] == [1, 1, 1]
+    task = service.restart(task)
+    assert task.info().acknowledged == Cursor(17)
+
+
+def test_rows_that_come_again_while_their_acknowledgement_is_late_are_there_after_a_restart(
+    service: Restarts,
+) -> None:
+    task = service.create()
+    for epoch in (1, 2):
+        task.add(7)
+        task.seal()
+        if epoch == 1:
+            task.epoch(1)
+            service.manager.acknowledge(task.id, Cursor(2))
+    service.settle()
+    task = service.restart(task)
+    assert task.epoch(2) == [7]
+
+
+def test_a_task_that_is_deleted_with_a_late_acknowledgement_leaves_nothing(service: Restarts) -> None:
+    task = service.create()
+    task.add(1)
+    task.seal()
+    task.epoch(1)
+    service.manager.acknowledge(task.id, Cursor(2))
+    service.manager.delete_task(task.id)
+    service.settle()
+    tables = ("tasks", "bases", "cursors", "records", "blobs")
+    assert [stored(service, table) for table in tables] == [0] * len(tables)
+
+
 def test_a_lost_acknowledgement_costs_room_alone(service: Restarts) -> None:
     task = service.create()
     task.add(1)
@@ -149,7 +193,7 @@ def test_a_cursor_in_the_middle_of_an_epoch_stays_true(service: Restarts) -> Non
     task.seal()
     assert task.epoch(1, 4)[:2] == [4, 5]
     service.manager.acknowledge(task.id, Cursor(1, 12))
-    task.add(99)  # a commit, which takes the acknowledgement along
+    service.settle()
     task = service.restart(task)
     assert task.info().acknowledged == Cursor(1, 12)
     assert task.epoch(1, 13) == [13, 14, 15, 16, 17, 18, 19]
