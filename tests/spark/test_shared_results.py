@@ -9,9 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.datasource import DataSourceReader
 
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.proto.errors import NotFound
 from tidegate.proto.values import InlineSplit, TaskOptions
 from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges
@@ -36,17 +38,54 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def test_a_reader_uses_flight_unless_the_option_says_not_to(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flight: str
 ) -> None:
-    pq.write_table(ROWS, tmp_path / "rows.parquet")
     connections = []
     connected = FlightConnection._connected
     monkeypatch.setattr(
         FlightConnection, "_connected", lambda self, task: connections.append(task) or connected(self, task)
     )
-    options = {"server": str(client.address), "plan": PLAN.json, "table.a": str(tmp_path / "rows.parquet")}
-    source = TidegateSource({**options, "flight": flight})
-    reader = source.reader(source.schema())
+    reader = reader_of(client, tmp_path, flight=flight)
     assert pa.Table.from_batches(batch for part in reader.partitions() for batch in reader.read(part)) == ROWS
     assert bool(connections) is (flight == "true")
+
+
+def reader_of(client: Client, folder: Path, **options: object) -> DataSourceReader:
+    pq.write_table(ROWS, folder / "rows.parquet")
+    texts = {name: str(value) for name, value in options.items()}
+    source = TidegateSource(
+        {"server": str(client.address), "plan": PLAN.json, "table.a": str(folder / "rows.parquet"), **texts}
+    )
+    return source.reader(source.schema())
+
+
+def test_a_result_is_computed_on_the_channels_that_are_asked_for(client: Client, tmp_path: Path) -> None:
+    reader = reader_of(client, tmp_path, channels=2)
+    parts = reader.partitions()
+    (task,) = client.tasks()
+    assert min(operator.runs for operator in task.statistics.operators) >= 2
+    assert pa.Table.from_batches(batch for part in parts for batch in reader.read(part)) == ROWS
+
+
+def test_a_task_that_is_made_anew_has_the_channels_of_the_first_one_though_the_service_has_other_cores_now(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = [3]
+    monkeypatch.setattr(PlanEngine, "cores", lambda *_, **__: cores[0])
+    reader = reader_of(client, tmp_path)
+    (part,) = reader.partitions()
+    client.task(client.tasks()[0].id).delete()
+    cores[:] = [1]
+    rows = reader.read(part)
+    first = next(rows)
+    (task,) = client.tasks()
+    assert (task.options.auto_cores, task.options.channels) == (3, 3)
+    assert pa.Table.from_batches([first, *rows]) == ROWS
+
+
+def test_a_file_that_the_server_does_not_find_is_said_when_the_schema_is_asked_for(client: Client) -> None:
+    source = TidegateSource({"server": str(client.address), "plan": PLAN.json, "table.a": "/nowhere.parquet"})
+    with pytest.raises(NotFound, match=r"/nowhere\.parquet"):
+        source.schema()
+    assert client.tasks() == []
 
 
 @pytest.fixture

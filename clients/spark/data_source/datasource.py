@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from ...plans import with_parameters
 from ...proto.encoding.plan_parameters import numbered
 from ...proto.errors import InvalidRequest
-from ...proto.values import FileSplit, PlanBytes, TaskOptions
-from ...task_options import AUTO, chosen
+from ...proto.values import FileSplit, PlanBytes
+from ...task_options import AUTO, ChosenOptions, chosen
 from ...transport.access import Access, access
 from ..data_frames import is_classic
 from .catalog_tables import check_written, of_clause, options_to_read, with_options
@@ -187,13 +187,12 @@ def _tables(options: Mapping[str, str]) -> Mapping[str, FileSplit]:
     return {name[len(_TABLE) :]: FileSplit(path) for name, path in options.items() if name.startswith(_TABLE)}
 
 
-def _task_options(options: Mapping[str, str]) -> TaskOptions:
+def _task_options(options: Mapping[str, str]) -> ChosenOptions:
     values: dict[str, Any] = {name: _number(options, name) for name in _NUMBERS if name in options}
-    if "channels" in options:
-        values["channels"] = _channels(options) or AUTO
+    values["channels"] = _channels(options) or AUTO
     executor = options.get("executor", "local")
     if executor == "spark":
-        values |= {"executor": executor, "result_files": True, "channels": values.get("channels", AUTO)}
+        values |= {"executor": executor, "result_files": True}
         if "partitions" in options:
             raise InvalidRequest(
                 "partitions cannot be chosen with option('executor', 'spark'): each channel writes one partition; "

@@ -6,7 +6,7 @@ import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 
 from ...proto.errors import InvalidRequest, Refused, TidegateError
 from ...proto.source_names import check_fed
-from ...proto.values import AddRequest, FileSplit, PlanBytes, Seal, TaskInfo, TaskOptions, Transaction
+from ...proto.values import AddRequest, FileSplit, PlanBytes, Seal, TaskInfo, Transaction
+from ...task_options import ChosenOptions
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from .filters import pushed
@@ -35,7 +36,7 @@ class ResultOf:
     task: str | None
     epoch: int | None
     tables: Mapping[str, FileSplit]
-    options: TaskOptions
+    options: ChosenOptions
     columns: tuple[str, ...] | None
     limit: int | None
     partitions: int
@@ -49,9 +50,21 @@ class ResultOf:
 
         Raises `InvalidRequest`, which names a column that Spark has no type for.
         """
+        if self.task is None:
+            return spark_schema(self.selected(self.described(finding=True).schema))
         with self.service() as service:
-            schema = service.get_task(self.task).schema if self.task is not None else self._plan_schema(service)
-        return spark_schema(self.selected(schema))
+            return spark_schema(self.selected(service.get_task(self.task).schema))
+
+    def described(self, *, finding: bool = False) -> TaskInfo:
+        """A task of the plan, as the service describes it. `finding`: the service looks for the tables' files."""
+        with self.service() as service:
+            info = self._create(service, self.plan)
+            try:
+                for name, split in self.tables.items() if finding else ():
+                    service.find_files(info.id, name, split)
+            finally:
+                service.delete_task(info.id)
+        return info
 
     def selected(self, schema: pa.Schema) -> pa.Schema:
         if self.columns is None:
@@ -64,53 +77,44 @@ class ResultOf:
             )
         return pa.schema([schema.field(name) for name in self.columns])
 
-    def _plan_schema(self, service: RemoteService) -> pa.Schema:
-        info = self.create(service, self.plan)
-        service.delete_task(info.id)
-        return info.schema
+    def on_cores(self, cores: int) -> ResultOf:
+        """The result of which "auto" channels are chosen for so many cores; 0 if the channels are not "auto"."""
+        if not cores:
+            return self
+        options = replace(self.options, auto_cores=cores, chosen=self.options.chosen | {"auto_cores"})
+        return replace(self, options=options)
 
-    def create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
+    def part(self, schema: pa.Schema, filters: Sequence[Any] = ()) -> PlanBytes | None:
+        """The part of the plan that is read: of these rows, those that pass Spark's filters.
+
+        `schema` is that of the plan's whole result.
+        """
+        if self.plan is None:
+            return None
+        return part_of(self.plan, schema, self.columns, self.limit, filters)
+
+    def begin(self, plan: PlanBytes | None, request: str, service: RemoteService) -> str:
+        """Make the task of this request, unless it is there, with one sealed epoch.
+
+        The tables' files are fed. (What is computed from tables that a task is made with runs on one channel.)
+        """
+        info = self._create(service, plan, request)
+        splits = [(name, split, None) for name, split in self.tables.items()]
+        once = Transaction(application="read", version=EPOCH)
+        service.transact(info.id, once, AddRequest(splits=splits, seal=Seal()))
+        return info.id
+
+    def _create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
         if plan is None:
             raise AssertionError("a plan is needed to make a task")
-        # What only tables feed is computed once, on one channel. So tables feed tasks that are to use all channels.
-        tables = {} if self._feeds else {name: [split] for name, split in self.tables.items()}
-        info = service.create_task(plan, self.options, tables, request=request)
+        info = service.create_task(plan, self.options, {}, request=request)
         try:
-            named = self.tables if self._feeds else ()
-            check_fed(
-                info.sources, named, "name its files with option('table.{name}', PATH), or feed a task and read it"
-            )
+            hint = "name its files with option('table.{name}', PATH), or feed a task and read it"
+            check_fed(info.sources, self.tables, hint)
         except TidegateError:
             service.delete_task(info.id)
             raise
         return info
-
-    @property
-    def _feeds(self) -> bool:
-        return self.options.result_files
-
-    def part(self, filters: Sequence[Any] = ()) -> PlanBytes | None:
-        """The part of the plan that is read: of these rows, those that pass Spark's filters."""
-        if self.plan is None or (self.columns is None and self.limit is None and not filters):
-            return self.plan
-        with self.service() as service:
-            return part_of(self.plan, self._plan_schema(service), self.columns, self.limit, filters)
-
-    def schema(self) -> pa.Schema:
-        """The schema of the rows to read."""
-        with self.service() as service:
-            return self.selected(self._plan_schema(service))
-
-    def begin(self, plan: PlanBytes | None, request: str, service: RemoteService) -> str:
-        """Make the task of this request, unless it is there, with one sealed epoch."""
-        info = self.create(service, plan, request)
-        if self._feeds:
-            splits = [(name, split, None) for name, split in self.tables.items()]
-            once = Transaction(application="read", version=EPOCH)
-            service.transact(info.id, once, AddRequest(splits=splits, seal=Seal()))
-        else:
-            service.request_barrier(info.id, EPOCH)
-        return info.id
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -146,13 +150,16 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
     """
 
     def __init__(self, result: ResultOf, schema: StructType) -> None:
-        self._result = result
+        described = result.described()
+        # A task that is made anew, by a service that has other cores now, must give each partition the same rows.
+        self._result = result.on_cores(described.options.auto_cores)
         self._schema = schema
+        self._whole = described.schema
         self._begin = self._beginning()
 
     def _beginning(self, filters: Sequence[Any] = ()) -> Callable[[RemoteService], str]:
         """The call that makes the task, or finds it if it has been made."""
-        return partial(self._result.begin, self._result.part(filters), secrets.token_hex(16))
+        return partial(self._result.begin, self._result.part(self._whole, filters), secrets.token_hex(16))
 
     def partitions(self) -> list[InputPartition]:
         wanted: Sequence[Range | FileRows]
@@ -180,7 +187,7 @@ class FilteringPlanReader(PlanReader):
     """Reads the rows that pass Spark's filters. Spark allows such a reader only if it pushes filters into readers."""
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
-        taken, others = pushed(filters, self._result.schema())
+        taken, others = pushed(filters, self._result.selected(self._whole))
         if taken:
             self._begin = self._beginning(taken)
         return others
