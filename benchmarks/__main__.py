@@ -59,6 +59,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "checks": checks.run,
     "loader": loader.run,
     "training": training.run,
+    "training-tokens": training.run_tokens,
     "exchange": exchange.run,
     "lookup": lookup.run,
     "static-join": static_join.run,

@@ -88,19 +88,23 @@ def run(process: subprocess.Popen[str], rows: int, seconds: float) -> None:
         raise AssertionError(f"a peer has {peer_rows} rows, and Tidegate {rows}")
 
 
-def started(command: list[str], stack: ExitStack) -> subprocess.Popen[str]:
+def started(command: list[str], stack: ExitStack, folder: Path | None = None) -> subprocess.Popen[str]:
     process = stack.enter_context(
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True),
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder),
     )
     stack.callback(process.kill)
     return process
 
 
 def ask(process: subprocess.Popen[str], line: str) -> str:
+    say(process, line)
+    return answer(process)
+
+
+def say(process: subprocess.Popen[str], line: str) -> None:
     assert process.stdin is not None
     process.stdin.write(f"{line}\n")
     process.stdin.flush()
-    return answer(process)
 
 
 def answer(process: subprocess.Popen[str]) -> str:

@@ -33,7 +33,8 @@ class Settings:
     checked_bytes: int = 8_000_000
     checked_scripts: tuple[str, ...] = ("ASCII", "Latin", "Cyrillic", "Chinese", "emoji", "mixed")
     loader_bytes: int = 222_000_000
-    training_rows: int = 4_000_000
+    training_rows: int = 10_000_000
+    training_lists: int = 500_000
     exchange_rows: int = 4_000_000
     lookup_rows: int = 1_000_000
     lookup_batch_rows: int = 4_096

@@ -28,6 +28,7 @@ from benchmarks import (
     services,
     tpch,
     tpch_queries,
+    training_peers,
 )
 from benchmarks.__main__ import CASES, main
 from benchmarks.measure import Runs, Spread, interleave, summed
@@ -210,6 +211,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         checked_scripts=("ASCII",),
         loader_bytes=1_000_000,
         training_rows=400_000,
+        training_lists=40_000,
         exchange_rows=100_000,
         lookup_rows=2_000,
         lookup_batch_rows=50,
@@ -332,7 +334,6 @@ def test_wrong_ranks_are_not_measured() -> None:
         "shares",
         "throughput",
         "loader",
-        pytest.param("training", marks=search),  # the example of it runs in CI
         "durable",
         "durable-tasks",
         "exchange",
@@ -349,6 +350,14 @@ def test_wrong_ranks_are_not_measured() -> None:
 def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []
+    assert all(target.value is not None for target in report.targets)
+
+
+@search  # the example of a loader runs in CI
+@pytest.mark.parametrize("case", ["training", "training-tokens"])
+def test_a_case_of_training_runs_tiny_and_says_which_peers_are_not_there(case: str, tiny: Settings) -> None:
+    report = CASES[case](tiny)
+    assert report.notes == training_peers.missing()
     assert all(target.value is not None for target in report.targets)
 
 
