@@ -56,6 +56,7 @@ class Epoch:
     def __init__(self, reader: Reader, start: Cursor, schema: pa.Schema, hold_bytes: float) -> None:
         self._reader = reader
         self._start = self._cursor = self._done = start
+        self._run = start.run
         self._schema = schema
         self._held = SpillBuffer(_ROOM, hold_bytes, mapped=True)
         self._barrier: Barrier | None = None
@@ -162,7 +163,7 @@ class Epoch:
     def hand_out(self, rows: int | None) -> None:
         """Record that the user has `rows` rows more, or all rows if None."""
         end = Cursor(self.number + 1, 0)
-        self._move(end if rows is None else Cursor(self.number, self._cursor.row + rows))
+        self._move(end if rows is None else Cursor(self.number, self._cursor.row + rows, self._run))
 
     def asked(self) -> None:
         """Record that the user is done with the rows that were handed out."""
@@ -179,6 +180,7 @@ class Epoch:
         """Take the frames that the task has read."""
         for frame in frames:
             if isinstance(frame, Data):
+                self._run = frame.cursor.run  # the same one from the first row on: the server refuses to mix runs
                 for batch in () if self._closed else frame.batches:
                     self._held.add(batch)
             if isinstance(frame, Barrier):

@@ -59,6 +59,8 @@ def check_place(name: str, cursor: Cursor | None) -> None:
             f"{name} is row {cursor.row!r} of epoch {cursor.epoch!r}; these are whole numbers: epochs count from 1, "
             "and the rows of an epoch from 0"
         )
+    if cursor is not None and cursor.run is not None and not _within((cursor.run,), BEYOND):
+        raise InvalidRequest(f"{name} is of run {cursor.run!r}; a run is a whole number from 0 to 2**63 - 1")
 
 
 def check_watermark(value: int) -> None:

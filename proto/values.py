@@ -209,9 +209,18 @@ def with_missing(split: AnySplit, columns: MissingColumns) -> AnySplit:
     return replace(split, missing_columns=columns)
 
 
-@dataclass(frozen=True, slots=True, order=True)
+_COMMON_RUNS: Final = (None, 0, 1)
+"""No run, and that of the epochs that have the same rows in every run."""
+
+
+@dataclass(frozen=True, slots=True, order=True, repr=False)
 class Cursor:
     """A position in the result: row `row` (from 0) of epoch `epoch` (from 1).
+
+    A durable task may compute an epoch again with other rows, for example a relaxed task after a restart. `run` tells
+    from which of these runs a reader has the rows before the position. So keep a cursor with its run: the service
+    refuses a cursor of another run (`EPOCH_RESTARTED`). It is 0 where nothing is known of it, and None if the reader
+    does not know of runs at all (an older client). Cursors compare by epoch and row alone.
 
     >>> epoch = task.run_epoch({"sales": monday})
     >>> epoch.cursor
@@ -225,6 +234,11 @@ class Cursor:
 
     epoch: int
     row: int = 0
+    run: int | None = field(default=0, compare=False)
+
+    def __repr__(self) -> str:
+        run = f", run={self.run}" if self.run not in _COMMON_RUNS else ""
+        return f"Cursor(epoch={self.epoch}, row={self.row}{run})"
 
 
 START = Cursor(1, 0)
@@ -427,7 +441,7 @@ def after(frame: Frame, cursor: Cursor) -> Cursor:
     """The cursor behind `frame`, which was read at `cursor`."""
     match frame:
         case Data():
-            return Cursor(frame.cursor.epoch, frame.cursor.row + frame.rows)
+            return Cursor(frame.cursor.epoch, frame.cursor.row + frame.rows, frame.cursor.run)
         case Barrier():
             return Cursor(frame.epoch + 1, 0)
         case Blocked() | Finished():

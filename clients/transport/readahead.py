@@ -46,7 +46,7 @@ class ReadAhead:
 
     def take(self, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
         """The next frames, if they are those at `cursor`; nothing if they have to be asked for after all."""
-        if cursor != self._cursor:
+        if cursor != self._cursor or cursor.run != self._cursor.run:
             self.close()
             return ()
         self._acknowledge(acknowledge)

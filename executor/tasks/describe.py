@@ -23,7 +23,7 @@ def describe(identity: str, task_state: TaskState, computation: Computation, war
         error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
         sealed_epoch=task_state.ledger.sealed,
         completed_epoch=task_state.output.completed,
-        acknowledged=task_state.output.acknowledged,
+        acknowledged=task_state.output.last_acknowledged,
         warnings=tuple(warnings),
         recovery=recovery,
     )

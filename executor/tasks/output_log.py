@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from ...operators.core.sizes import batch_bytes
 from ...proto.errors import OutOfRange
 from ...proto.values import Barrier, Cursor, Data
 from ..runtime.batch_store import Holding, Quota, SpillFile, SpillRun, Store
+from .epoch_runs import NO_RUN, EpochRuns
 
 
 class Full(enum.Enum):
@@ -44,9 +45,12 @@ class EpochOutput:
 
 
 class OutputLog:
-    """The output of a task. `completed` epochs came before its start, and count as acknowledged."""
+    """The output of a task. `completed` epochs came before its start, and count as acknowledged.
 
-    def __init__(self, memory_limit: int, quota: Quota, completed: int = 0) -> None:
+    `acknowledged` is where reading can begin.
+    """
+
+    def __init__(self, memory_limit: int, quota: Quota, completed: int = 0, runs: EpochRuns | None = None) -> None:
         self._store = Store(memory_limit, quota)
         self._epochs: dict[int, EpochOutput] = {}
         self.acknowledged = Cursor(completed + 1)
@@ -57,23 +61,26 @@ class OutputLog:
         """The epoch that failed last. Its reader may have rows that are not here any more."""
         self.rows = 0
         self.size = 0
-        self._recovered = self._unrepeatable = 0
-        self._changed: frozenset[int] = frozenset()
-        self._handed_out: dict[int, int] = {}
+        self._runs = runs or EpochRuns()
+        self._recovered = 0
+        self._of_other_run: Cursor | None = None
 
-    def recover(self, acknowledged: Cursor, through: int, unrepeatable: int, changed: Iterable[int] = ()) -> None:
-        """Go on after a restart. Readers may have rows of the epochs up to `through`, which are computed again.
+    def recover(self, acknowledged: Cursor, through: int) -> None:
+        """Go on after a restart. Readers may have rows of the epochs up to `through`, which are computed again."""
+        self._recovered, start = through, acknowledged
+        if acknowledged.row and self._runs.has_other_rows(acknowledged.epoch):
+            self._of_other_run, start = acknowledged, Cursor(acknowledged.epoch)
+        self.acknowledged = self._read = max(self.acknowledged, self._of_this_run(start))
 
-        The epochs up to `unrepeatable`, and those that have `changed`, may have other rows now: a reader can go on only
-        from the first row of one.
+    @property
+    def last_acknowledged(self) -> Cursor:
+        """The cursor that readers acknowledged last. It may be in the middle of an epoch that has other rows since a
+        restart: a reader who goes on there is told so.
         """
-        self._recovered, self._unrepeatable, self._changed = through, unrepeatable, frozenset(changed)
-        start = acknowledged if self._repeats(acknowledged.epoch) else Cursor(acknowledged.epoch)
-        self.acknowledged = self._read = max(self.acknowledged, start)
+        return self._of_other_run or self.acknowledged
 
-    def _repeats(self, epoch: int) -> bool:
-        """True if the epoch has the rows that its readers had before the task was recovered."""
-        return epoch > self._unrepeatable and epoch not in self._changed
+    def _of_this_run(self, cursor: Cursor) -> Cursor:
+        return replace(cursor, run=self._runs.of(cursor.epoch) if cursor.row else NO_RUN)
 
     @property
     def memory(self) -> int:
@@ -188,11 +195,12 @@ class OutputLog:
             raise OutOfRange(
                 f"there is no row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, and rows from 0"
             )
+        if cursor.epoch >= self.acknowledged.epoch:
+            self._runs.check(cursor, self.acknowledged)
         if cursor < self.acknowledged:
             raise OutOfRange(
                 f"{_place(cursor)} was acknowledged and is gone; reading can start at {_place(self.acknowledged)}"
             )
-        self._check_repeatable(cursor)
         output = self._epochs.get(cursor.epoch)
         if output is None or output.barrier is None or output.barrier.error is not None:
             return
@@ -200,16 +208,6 @@ class OutputLog:
             raise OutOfRange(
                 f"epoch {cursor.epoch} has {output.rows} rows, so there is no row {cursor.row}; reading can start at "
                 f"any row from {_place(self.acknowledged)} on"
-            )
-
-    def _check_repeatable(self, cursor: Cursor) -> None:
-        """Raise `OutOfRange` if a reader had rows before the cursor that may be others, or have another order, now."""
-        if not self._repeats(cursor.epoch) and cursor.row > self._handed_out.get(cursor.epoch, 0):
-            raise OutOfRange(
-                f"epoch {cursor.epoch} was computed again, after a restart of the service or without a split that was "
-                "left out, and its rows may be others or have another order now: forget the rows that were read of it, "
-                f"and read from row 0 of epoch {cursor.epoch}",
-                reason="EPOCH_RESTARTED",
             )
 
     def barrier(self, epoch: int) -> Barrier | None:
@@ -232,9 +230,7 @@ class OutputLog:
                 taken.append(_part(batch, first, size, room))
             break
         rows = sum(batch.num_rows for batch in taken)
-        if not self._repeats(cursor.epoch):
-            self._handed_out[cursor.epoch] = max(self._handed_out.get(cursor.epoch, 0), cursor.row + rows)
-        return Data(cursor=cursor, rows=rows, batches=tuple(taken))
+        return Data(cursor=self._runs.hand_out(cursor, rows), rows=rows, batches=tuple(taken))
 
     # ------------------------------------------------------------------------------------------ acknowledging
 
@@ -243,7 +239,7 @@ class OutputLog:
         if cursor <= self.acknowledged:
             return False
         self._check_exists(cursor)
-        self.acknowledged = cursor
+        self.acknowledged, self._of_other_run = self._of_this_run(cursor), None
         for number in [number for number in self._epochs if number < cursor.epoch]:
             self._free(self._epochs.pop(number).chunks)
         output = self._epochs.get(cursor.epoch)
@@ -260,7 +256,7 @@ class OutputLog:
 
         A reader may have read rows of a failed epoch, which are void now, and rows that are not computed again yet.
         """
-        self._check_repeatable(cursor)
+        self._runs.check(cursor, self.acknowledged)
         barrier = self.barrier(cursor.epoch)
         if barrier is None and self.completed < cursor.epoch <= self._recovered:
             return

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ...proto.errors import TaskCancelled, TaskFailed, TidegateError, Unavailable
-from ...proto.values import Cursor, Recovery, TaskOptions, TaskPhase
+from ...proto.values import Cursor, Determinism, Recovery, TaskOptions, TaskPhase
 from ..api.computation import Source
 from ..checkpoints.regular_checkpoints import RegularCheckpoints, has_state
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
@@ -21,6 +21,7 @@ from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import most_splits
 from ..runtime.event_lines import TaskEvents
 from ..runtime.timers import Timers
+from .epoch_runs import EpochRuns
 from .inline_rows import SplitQueue
 from .listeners import Listeners
 from .output_log import Full, OutputLog
@@ -83,7 +84,8 @@ class TaskState:
         self.call_later = timers.call_later
         self.uploads = PassingUploads(files, quota, timers.call_later)
         self.queue = SplitQueue(options.queue_bytes, quota, files, self.ledger.fed, self.lock)
-        self.output = OutputLog(options.output_bytes, quota, start.epoch)
+        self._runs = EpochRuns(durable=journal.keeps, repeatable=options.determinism is Determinism.STRICT)
+        self.output = OutputLog(options.output_bytes, quota, start.epoch, self._runs)
         self.counters = Counters()
         self.phase = TaskPhase.RUNNING
         self.error: TidegateError | None = None
@@ -112,7 +114,8 @@ class TaskState:
         self.ledger.recovered()
         self.ledger.read(history.acknowledged.epoch - 1)
         self._recover_through, self._open_before = self.ledger.sealed, self.ledger.open.number
-        self.output.recover(history.acknowledged, self._open_before, history.other_rows_through, changed)
+        self._runs.recover(history.other_rows_through, changed)
+        self.output.recover(history.acknowledged, self._open_before)
         if self.phase is TaskPhase.RUNNING and self.ledger.done:
             self.phase = TaskPhase.FINISHED
 
@@ -197,7 +200,7 @@ class TaskState:
 
     def forget_acknowledged(self) -> None:
         """Give back what is held of the epochs that are acknowledged, as far as they are computed."""
-        acknowledged = self.output.acknowledged
+        acknowledged = self.output.last_acknowledged
         needed = min(acknowledged.epoch, self.output.completed + 1)
         self.forget(self.ledger.forget(needed))
         if self.regular is None:

@@ -73,7 +73,7 @@ def frame_batches(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.Re
     if isinstance(frame, Data):
         row = frame.cursor.row
         for batch in frame.batches:
-            data = pb.Data(epoch=frame.cursor.epoch, row=row, rows=batch.num_rows)
+            data = pb.Data(epoch=frame.cursor.epoch, row=row, rows=batch.num_rows, run=frame.cursor.run)
             yield batch, pb.Frame(data=data).SerializeToString()
             row += batch.num_rows
     else:
@@ -84,5 +84,6 @@ def read_frame(batch: pa.RecordBatch, metadata: bytes) -> Frame:
     """The frame that `frame_batches` encoded."""
     frame = pb.Frame.FromString(metadata)
     if frame.HasField("data"):
-        return Data(cursor=Cursor(frame.data.epoch, frame.data.row), rows=batch.num_rows, batches=(batch,))
+        cursor = Cursor(frame.data.epoch, frame.data.row, frame.data.run)
+        return Data(cursor=cursor, rows=batch.num_rows, batches=(batch,))
     return messages.frame_value(frame)

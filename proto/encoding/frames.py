@@ -25,7 +25,7 @@ Pieces = Callable[[pa.RecordBatch], Sequence[bytes | pa.Buffer]]  # of a record 
 
 _FRAME, _DATA = b"\x0a", b"\x0a"  # NextResponse.frames, Frame.data
 _READ = b"\x1a"  # AddSplitsResponse.read
-_EPOCH, _ROW, _ROWS, _BATCHES = b"\x08", b"\x10", b"\x18", b"\x22"
+_EPOCH, _ROW, _ROWS, _BATCHES, _RUN = b"\x08", b"\x10", b"\x18", b"\x22", b"\x28"
 _LENGTH_WIDTH = 5  # of the two enclosing lengths, so that padding does not change where it pads to
 _SMALL = 32_768  # an answer of so few bytes is copied sooner than it is taken apart here
 _ALIGNMENT = 8
@@ -73,31 +73,31 @@ def _other_parts(frame: Blocked | BarrierFrame | Finished) -> tuple[bytes, bytes
 
 
 def _data_parts(frame: Data, size: int, pieces: Pieces) -> Iterator[bytes | pa.Buffer]:
-    row = frame.cursor.row
+    row, run = frame.cursor.row, frame.cursor.run
+    epoch_run = _EPOCH + varint(frame.cursor.epoch) + (_RUN + varint(run) if run else b"")
     for batch in frame.batches:
         payload = pieces(batch)
         payload_size = sum(map(len, payload))
-        head = _data_head(frame.cursor.epoch, row, batch.num_rows, payload_size, size)
+        head = _data_head(epoch_run, row, batch.num_rows, payload_size, size)
         size += len(head) + payload_size
         row += batch.num_rows
         yield head
         yield from payload
 
 
-def _data_head(epoch: int, row: int, rows: int, payload: int, position: int) -> bytes:
+def _data_head(epoch_run: bytes, row: int, rows: int, payload: int, position: int) -> bytes:
     """The bytes before a batch; `position` is where the batch's head starts in the message."""
-    epoch_field = _EPOCH + varint(epoch)
     batch_field = _BATCHES + varint(payload)
     row_width, rows_width = len(varint(row)), len(varint(rows))
-    fixed = len(_FRAME) + len(_DATA) + 2 * _LENGTH_WIDTH + len(epoch_field) + len(_ROW) + len(_ROWS) + len(batch_field)
+    fixed = len(_FRAME) + len(_DATA) + 2 * _LENGTH_WIDTH + len(epoch_run) + len(_ROW) + len(_ROWS) + len(batch_field)
     padding = -(position + fixed + row_width + rows_width) % _ALIGNMENT
     row_padding = min(padding, WIDEST - row_width)
     numbers = _ROW + varint(row, row_width + row_padding)
     numbers += _ROWS + varint(rows, rows_width + padding - row_padding)
-    data_length = len(epoch_field) + len(numbers) + len(batch_field) + payload
+    data_length = len(epoch_run) + len(numbers) + len(batch_field) + payload
     frame_length = len(_DATA) + _LENGTH_WIDTH + data_length
     lengths = _FRAME + _length(frame_length) + _DATA + _length(data_length)
-    return lengths + epoch_field + numbers + batch_field
+    return lengths + epoch_run + numbers + batch_field
 
 
 def _length(value: int) -> bytes:
@@ -144,7 +144,7 @@ def _decode_small(answer: pb.NextResponse, schema: pa.Schema) -> list[Frame]:
 
 def _small_data(data: pb.Data, schema: pa.Schema) -> Data:
     batches = tuple(read_batch(batch, schema) for batch in data.batches)
-    return Data(cursor=Cursor(data.epoch, data.row), rows=data.rows, batches=batches)
+    return Data(cursor=Cursor(data.epoch, data.row, data.run), rows=data.rows, batches=batches)
 
 
 def _decode_frame(view: memoryview, schema: pa.Schema) -> Iterator[Frame]:
@@ -156,14 +156,14 @@ def _decode_frame(view: memoryview, schema: pa.Schema) -> Iterator[Frame]:
 
 
 def _decode_data(view: memoryview, schema: pa.Schema) -> Data:
-    numbers = {1: 0, 2: 0, 3: 0}
+    numbers = {1: 0, 2: 0, 3: 0, 5: 0}
     batches: list[pa.RecordBatch] = []
     for number, value in _fields(view):
         if isinstance(value, int):
             numbers[number] = value
         elif number == 4:
             batches.append(read_batch(value, schema))
-    return Data(cursor=Cursor(numbers[1], numbers[2]), rows=numbers[3], batches=tuple(batches))
+    return Data(cursor=Cursor(numbers[1], numbers[2], numbers[5]), rows=numbers[3], batches=tuple(batches))
 
 
 def _fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:

@@ -239,12 +239,14 @@ def transacted_value(message: pb.AddSplitsResponse) -> v.Transacted:
 
 
 def cursor_message(cursor: v.Cursor) -> pb.Cursor:
-    return pb.Cursor(epoch=cursor.epoch, row=cursor.row)
+    return pb.Cursor(epoch=cursor.epoch, row=cursor.row, run=cursor.run)
 
 
 def cursor_value(message: pb.Cursor) -> v.Cursor:
     """A cursor. A cursor that is left out, or all zero, is the start."""
-    return v.START if message.epoch == 0 and message.row == 0 else v.Cursor(message.epoch, message.row)
+    if message.epoch == 0 and message.row == 0:
+        return v.START
+    return v.Cursor(message.epoch, message.row, message.run if message.HasField("run") else None)
 
 
 def frame_message(frame: v.Frame) -> pb.Frame:
@@ -252,7 +254,8 @@ def frame_message(frame: v.Frame) -> pb.Frame:
         case v.Data():
             batches = [batch.serialize().to_pybytes() for batch in frame.batches]
             cursor = frame.cursor
-            return pb.Frame(data=pb.Data(epoch=cursor.epoch, row=cursor.row, rows=frame.rows, batches=batches))
+            data = pb.Data(epoch=cursor.epoch, row=cursor.row, rows=frame.rows, batches=batches, run=cursor.run)
+            return pb.Frame(data=data)
         case v.Blocked():
             missing = {source: pb.Sequences(numbers=numbers) for source, numbers in frame.missing.items()}
             return pb.Frame(blocked=pb.Blocked(state=_enum_number(_BLOCKED, frame.state), missing=missing))

@@ -58,6 +58,7 @@ RANGES: Final = {
     "through": Range(0, LARGEST, "the number of a source's last split (0: none)"),
     "epoch": Range(0, LARGEST, "an epoch's number"),
     "row": Range(0, LARGEST, "the number of a row"),
+    "run": Range(0, LARGEST, "the run of an epoch"),
     "first_row": Range(0, LARGEST, "the number of a row", "INVALID_RANGE"),
     "end_row": Range(0, LARGEST, "the number of a row", "INVALID_RANGE"),
     "row_groups": Range(0, _LARGEST_32, "the number of a row group", "INVALID_RANGE"),

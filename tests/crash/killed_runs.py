@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import tidegate
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.errors import OutOfRange
-from tidegate.proto.values import Barrier, Cursor, Data, ErrorValue
+from tidegate.proto.values import Barrier, Cursor, Data, ErrorValue, after
 
 from ..on_channels import on_channels
 from .cases import CASES, WRITTEN, Case, Splits, There
@@ -177,7 +177,7 @@ def read_epoch(task: tidegate.Task, run: Run, number: int) -> pa.Table:
                     last = time.monotonic()
                     assert frame.cursor == cursor
                     batches += frame.batches
-                    cursor = Cursor(number, cursor.row + frame.rows)
+                    cursor = after(frame, cursor)
                 case Barrier(error=None):
                     assert (frame.epoch, frame.rows) == (number, cursor.row)
                     return pa.Table.from_batches(batches, task.schema)

@@ -41,6 +41,7 @@ from tidegate.proto.values import (
     Seal,
     TaskInfo,
     TaskOptions,
+    after,
 )
 
 SCHEMA = pa.schema([pa.field("x", pa.int64())])
@@ -266,7 +267,10 @@ class Client:
         self.manager.no_more_splits(self.id, source, through or None)
 
     def next(self, epoch: int, row: int = 0, **options: object) -> Sequence[Frame]:
-        return self.manager.next(self.id, Cursor(epoch, row), **{"wait": 20.0, **options})
+        return self.at(Cursor(epoch, row), **options)
+
+    def at(self, cursor: Cursor, **options: object) -> Sequence[Frame]:
+        return self.manager.next(self.id, cursor, **{"wait": 20.0, **options})
 
     def look(self, epoch: int, row: int = 0) -> Sequence[Frame]:
         return self.manager.poll(self.id, Cursor(epoch, row))
@@ -274,10 +278,10 @@ class Client:
     def epoch(self, number: int, row: int = 0, *, acknowledge: bool = False) -> list[int]:
         """Read an epoch from a row to its BARRIER: its values. Its barrier is left in `barrier`."""
         values: list[int] = []
+        cursor = Cursor(number, row)
         while True:
-            cursor = Cursor(number, row + len(values))
-            frames = self.next(number, cursor.row, acknowledge=cursor if acknowledge else None)
-            for frame in frames:
+            for frame in self.at(cursor, acknowledge=cursor if acknowledge else None):
+                cursor = after(frame, cursor)
                 match frame:
                     case Data():
                         values += [value for some in frame.batches for value in some.column(0).to_pylist()]

@@ -19,10 +19,11 @@ SCHEMA = pa.schema([("x", pa.int64())])
 
 def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     rows = [pa.record_batch({"x": range(count)}) for count in (3, 4)]
-    frame = Data(cursor=Cursor(2, 10), rows=7, batches=tuple(rows))
+    frame = Data(cursor=Cursor(2, 10, run=5), rows=7, batches=tuple(rows))
     read = [flight.read_frame(*frame_batch) for frame_batch in flight.frame_batches(frame, flight.no_rows(SCHEMA))]
     assert [(data.cursor, data.rows) for data in read] == [(Cursor(2, 10), 3), (Cursor(2, 13), 4)]
     assert [data.batches for data in read] == [(batch,) for batch in rows]
+    assert [data.cursor.run for data in read] == [5, 5]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """`NextResponse` bytes: what any protobuf runtime reads and writes, without copies of the batches."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from google.protobuf.message import Message
@@ -29,13 +31,14 @@ def batch(rows: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(range(rows), pa.int64()), pa.array(["ä" * (i % 7) for i in range(rows)])], SCHEMA)
 
 
-def data(epoch: int, row: int, *sizes: int) -> Data:
-    return Data(cursor=Cursor(epoch, row), rows=sum(sizes), batches=tuple(map(batch, sizes)))
+def data(epoch: int, row: int, *sizes: int, run: int = 0) -> Data:
+    return Data(cursor=Cursor(epoch, row, run), rows=sum(sizes), batches=tuple(map(batch, sizes)))
 
 
 numbers = st.integers(0, 2**63 - 1)
 LARGE = 4_000  # rows that make an answer too large to be read with a copy
-data_frame = st.builds(data, numbers, numbers, st.integers(0, 50), st.integers(0, 50) | st.just(LARGE))
+sizes = st.integers(0, 50)
+data_frame = st.builds(data, numbers, numbers, sizes, sizes | st.just(LARGE), run=st.sampled_from((0, 1)) | numbers)
 frame = st.one_of(
     data_frame,
     st.builds(
@@ -62,7 +65,8 @@ def described(frames: list[Frame]) -> list[object]:
         if isinstance(answer_frame, Data):
             row = answer_frame.cursor.row
             for part in answer_frame.batches:
-                out.append((answer_frame.cursor.epoch, row, part.num_rows, part.to_pylist()))
+                cursor = answer_frame.cursor
+                out.append((cursor.epoch, row, cursor.run, part.num_rows, part.to_pylist()))
                 row += part.num_rows
         else:
             out.append(answer_frame)
@@ -73,7 +77,7 @@ def stock(frames: list[Frame]) -> Message:
     """The same message as protobuf's own classes build it."""
     single = [
         Data(
-            cursor=Cursor(frame.cursor.epoch, frame.cursor.row + sum(b.num_rows for b in frame.batches[:i])),
+            cursor=replace(frame.cursor, row=frame.cursor.row + sum(b.num_rows for b in frame.batches[:i])),
             rows=b.num_rows,
             batches=(b,),
         )
@@ -106,7 +110,10 @@ def test_we_read_what_stock_protobuf_writes(frames: list[Frame]) -> None:
     assert described(decode_frames(message.SerializeToString(), SCHEMA)) == described(frames)
 
 
-@given(st.lists(st.builds(data, numbers, numbers, st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=4))
+some_rows = st.integers(1, 50)
+
+
+@given(st.lists(st.builds(data, numbers, numbers, some_rows, some_rows, run=numbers), min_size=1, max_size=4))
 def test_buffers_of_a_large_answer_are_aligned_and_not_copied(frames: list[Data]) -> None:
     encoded = encode_frames([*frames, data(1, 0, LARGE)])
     start = pa.py_buffer(encoded).address

@@ -213,3 +213,10 @@ def test_every_field_of_the_statistics_travels() -> None:
     ):
         assert {field.name for field in message.DESCRIPTOR.fields} == set(value.__dataclass_fields__)
     assert {field.name for field in plans_pb2.Problem.DESCRIPTOR.fields} == set(errors.Problem.__dataclass_fields__)
+
+
+@given(st.builds(Cursor, st.integers(1, 9), counts, st.none() | st.sampled_from((0, 1)) | counts))
+def test_a_cursor_says_its_run_or_that_its_reader_does_not_know_of_runs(cursor: Cursor) -> None:
+    message = tasks_pb2.Cursor.FromString(messages.cursor_message(cursor).SerializeToString())
+    assert message.HasField("run") is (cursor.run is not None)
+    assert (messages.cursor_value(message), messages.cursor_value(message).run) == (cursor, cursor.run)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ...proto.errors import EpochError, NotFound, Refused, TaskFailed, TidegateError
-from ...proto.values import Barrier, Cursor, Data, Finished, Reader, TaskPhase
+from ...proto.values import Barrier, Cursor, Data, Finished, Reader, TaskPhase, after
 from ...transport.remote import RemoteService
 
 EPOCH: Final = 1
@@ -145,17 +145,19 @@ def barrier_of(service: RemoteService, task: str) -> Barrier:
 
 def batches(service: RemoteService, rows: Rows) -> Generator[pa.RecordBatch]:
     """These rows of an epoch, waiting for those that are not computed yet."""
-    row = rows.first
-    while rows.end is None or row < rows.end:
+    cursor = Cursor(rows.epoch, rows.first)
+    while rows.end is None or cursor.row < rows.end:
         frame: Any
-        for frame in service.next(rows.task, Cursor(rows.epoch, row), wait=_WAIT):
+        for frame in service.next(rows.task, cursor, wait=_WAIT):
             match frame:
                 case Data():
+                    row = cursor.row
                     for batch in frame.batches:
                         left = batch.num_rows if rows.end is None else max(0, min(batch.num_rows, rows.end - row))
                         if left:
                             yield batch.slice(0, left)
                         row += batch.num_rows
+                    cursor = after(frame, cursor)
                 case Barrier():
                     _check(frame)
                     return

@@ -264,12 +264,14 @@ class Error(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Cursor(_message.Message):
-    __slots__ = ("epoch", "row")
+    __slots__ = ("epoch", "row", "run")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     row: int
-    def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ...) -> None: ...
+    run: int
+    def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ..., run: _Optional[int] = ...) -> None: ...
 
 class Split(_message.Message):
     __slots__ = ("file", "inline", "watermark", "change_column", "missing_columns")
@@ -613,16 +615,18 @@ class Frame(_message.Message):
     def __init__(self, data: _Optional[_Union[Data, _Mapping]] = ..., blocked: _Optional[_Union[Blocked, _Mapping]] = ..., barrier: _Optional[_Union[Barrier, _Mapping]] = ..., finished: _Optional[_Union[Finished, _Mapping]] = ...) -> None: ...
 
 class Data(_message.Message):
-    __slots__ = ("epoch", "row", "rows", "batches")
+    __slots__ = ("epoch", "row", "rows", "batches", "run")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     row: int
     rows: int
     batches: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ..., rows: _Optional[int] = ..., batches: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    run: int
+    def __init__(self, epoch: _Optional[int] = ..., row: _Optional[int] = ..., rows: _Optional[int] = ..., batches: _Optional[_Iterable[bytes]] = ..., run: _Optional[int] = ...) -> None: ...
 
 class Blocked(_message.Message):
     __slots__ = ("state", "missing")

@@ -230,7 +230,6 @@ def test_a_relaxed_epoch_that_was_read_in_part_is_read_from_its_start(service: R
             call(1, 5)
         assert raised.value.reason == "EPOCH_RESTARTED"
     assert task.epoch(1) == list(range(10))
-    assert task.epoch(1, 5) == list(range(5, 10))
 
 
 def test_a_strict_epoch_of_another_engine_is_read_from_its_start(service: Restarts) -> None:
