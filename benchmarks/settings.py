@@ -21,6 +21,7 @@ class Settings:
     queries: tuple[int, ...] = tuple(range(1, 23))
     data: Path = TOP / ".data"
     plans: Path = TOP / "tests" / "conformance" / "plans"
+    crashes: Path = TOP / "benchmarks" / "crashes.json"
     small_epochs: int = 1_000
     durable_bytes: int = 10_000_000
     durable_tasks: int = 200

@@ -1,5 +1,6 @@
 """Kills servers at named points and at random instants: `python -m tests.crash --seeds 500`. With `--each`, one run for
-each point waits until the server comes there. With `--seconds`, no run begins later than that.
+each point waits until the server comes there. With `--seconds`, no run begins later than that. With `--record`, the
+result is written to a file: `python -m benchmarks crashes` shows that of `benchmarks/crashes.json`.
 
 Prints what differs from an undisturbed run, how often each point was come to, and those that never were.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from .killed_runs import Run, coming_to, killed
 from .lives import Forking
 from .points import POINTS
+from .record import Record, version_and_commit
 
 
 def main() -> int:
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after so long")
     parser.add_argument("--each", action="store_true", help="one run for each point instead, aimed at it")
     parser.add_argument("--only", default="", help="with --each: the points whose names have this text")
+    parser.add_argument("--record", type=Path, help="the file to write the result to")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     runs = [Run.of(seed) for seed in seeds]
@@ -52,10 +55,20 @@ def main() -> int:
         print(f"{count:5}  {name}")
     never = [point.name for point in POINTS if options.only in point.name and point.name not in came]
     print(f"never: {', '.join(never) or 'none'}")
-    print(
-        f"{done} of {len(runs)} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
-        f"{len(failed)} runs differ {failed or ''} ({time.monotonic() - began:.0f} s)"
+    tidegate_version, commit = version_and_commit()
+    record = Record(
+        version=tidegate_version,
+        commit=commit,
+        first_seed=options.first,
+        runs=done,
+        seconds=round(time.monotonic() - began, 1),
+        points=len(POINTS) + 1,
+        differ=failed,
+        crashes=dict(sorted(came.items())),
     )
+    print(f"of {len(runs)}: {record}")
+    if options.record is not None:
+        record.write(options.record)
     return bool(failed)
 
 

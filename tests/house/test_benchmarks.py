@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
 from benchmarks.settings import Settings
 
+from ..crash.record import Record
 from ..searching import search
 
 
@@ -336,6 +338,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "loader",
         "durable",
         "durable-tasks",
+        "crashes",
         "exchange",
         "lookup",
         "static-join",
@@ -359,6 +362,24 @@ def test_a_case_of_training_runs_tiny_and_says_which_peers_are_not_there(case: s
     report = CASES[case](tiny)
     assert report.notes == training_peers.missing()
     assert all(target.value is not None for target in report.targets)
+
+
+def test_the_record_of_killed_servers_is_shown_and_says_what_it_lacks(tiny: Settings, tmp_path: Path) -> None:
+    record = Record(
+        version="1.2",
+        commit="abc",
+        first_seed=7,
+        runs=2,
+        seconds=3.4,
+        points=9,
+        differ=[8],
+        crashes={"before a": 2, "after b": 1},
+    )
+    record.write(tmp_path / "record.json")
+    report = CASES["crashes"](replace(tiny, crashes=tmp_path / "record.json"))
+    assert report.rows == [["7 to 8", "2", "3", "2", "9", "1", "3"]]
+    assert [target.reached for target in report.targets] == [False, False]
+    assert all(target.reached for target in CASES["crashes"](tiny).targets)
 
 
 @search
