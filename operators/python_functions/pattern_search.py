@@ -154,6 +154,17 @@ class Search:
             )
             size = max(size, short)
         self._ahead = min(_GROWTH * size, self._most_ahead)
+        return self._with_few_matches(begin, size)
+
+    def _with_few_matches(self, begin: int, size: int) -> int:
+        """The characters from a place on that may be searched at once, if a search reads all of them for each match."""
+        while self._repeated and self.cost.needed and begin + size < len(self.text) and 2 * size <= LISTED:
+            longer = 2 * size
+            matches = min(self.text.count(needed, begin, begin + longer) for needed in self.cost.needed)
+            at_character = self.cost.steps + matches * self.cost.again
+            if at_character * longer * self._width > self._limits.at_once:
+                break
+            size = longer
         return size
 
     def _longer(self, begin: int, size: int) -> int:

@@ -102,6 +102,8 @@ class PatternCost:
     """As `steps`, after many rows."""
     match_steps: float
     """The most steps for the matches of a repeated search, for each byte."""
+    needed: frozenset[str]
+    """Characters that each match has: there are no more matches than any of them in a text."""
 
     @property
     def compiled(self) -> int:
@@ -165,6 +167,8 @@ class _Part:
     single: bool = False
     text: str | None = None
     """The part, if it is literal."""
+    needed: frozenset[str] = frozenset()
+    """Characters that the part always has, in this case of letters."""
 
     def times(self, least: int, most: float) -> _Part:
         """The part, repeated."""
@@ -181,6 +185,7 @@ class _Part:
             overrun=self.overrun if self.skips else max(self.overrun, again),
             loop=self.loop,
             skips=not least or self.skips,
+            needed=self.needed if least else frozenset(),
         )
         if self.single:
             part.reach = least
@@ -207,6 +212,7 @@ def _sequence(parts: list[_Part]) -> _Part:
         loop=max((part.loop for part in parts), default=0),
         skips=last < 0,
         text=None if None in texts else "".join(text or "" for text in texts),
+        needed=frozenset().union(*(part.needed for part in parts)),
     )
 
 
@@ -232,6 +238,7 @@ def _choice(branches: list[_Part]) -> _Part:
         loop=max(part.loop for part in branches),
         skips=any(part.skips for part in branches),
         single=single,
+        needed=branches[0].needed.intersection(*(part.needed for part in branches)),
     )
 
 
@@ -292,6 +299,7 @@ class _Reader:
             early="".join(self._early) if self._can_be_early(whole) else None,
             row_steps=min(steps, _FEW_STEPS) if is_known else steps,
             match_steps=_MATCH / max(whole.least, 1),
+            needed=whole.needed,
         )
 
     def _can_be_early(self, whole: _Part) -> bool:
@@ -365,12 +373,20 @@ class _Reader:
     def _character(self, item: str, text: str) -> None:
         self._early.append(_or_end(item))
         steps = max(len(text.encode("utf-8", "replace")) if len(text) == 1 else 4, 2 * ("i" in self._flags))
-        self._levels[-1].parts.append(_Part(steps, steps, single=True, text=text))
+        needed = frozenset() if "i" in self._flags else _needed(text)
+        self._levels[-1].parts.append(_Part(steps, steps, single=True, text=text, needed=needed))
 
     def _close(self) -> None:
         if len(self._levels) > 1:
             part = self._levels.pop().closed()
             self._levels[-1].parts.append(part)
+
+
+def _needed(sign: str) -> frozenset[str]:
+    """The character that a sign stands for; none for a number or a letter behind a backslash."""
+    character = sign.removeprefix("\\") or sign
+    is_itself = len(character) == 1 and (character == sign or not character.isalnum())
+    return frozenset(character) if is_itself else frozenset()
 
 
 def _or_end(item: str) -> str:

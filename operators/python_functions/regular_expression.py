@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ..core import quoting
 from .pattern_search import GIVEN, SCHEMA, Ask, Limits, Matches, Search, Steps, refuse_long, short_reaches
-from .re2_cost import COMPILED, cost_of, rough_steps
+from .re2_cost import COMPILED, PatternCost, cost_of, rough_steps
 from .replacements import pieces
 
 REGULAR_EXPRESSION: Final = "regular_expression"
@@ -121,12 +121,14 @@ class _Work:
             return once
         overrun = np.array([cost.overrun for cost in costs])[which]
         again = np.array([cost.again for cost in costs], np.float64)[which]
-        if len(distinct) == 1 and costs[0].early and not costs[0].in_bytes and overrun[0] > self.limits.overrun:
-            is_long = once + again * sizes * np.minimum(sizes, overrun) > self.limits.at_once / _FEW
+        # In vain it reads no more for each match than the whole text.
+        overrun = np.minimum(overrun, _most_matches(rows["text"], costs[0]) if len(distinct) == 1 else sizes)
+        if len(distinct) == 1 and costs[0].early and not costs[0].in_bytes:
+            is_long = once + again * sizes * overrun > self.limits.at_once / _FEW
             may_stay = once + again * sizes * self.limits.overrun <= self.limits.at_once * _ALONE
-            tried = np.flatnonzero(is_long & may_stay)
+            tried = np.flatnonzero(is_long & may_stay & (overrun > self.limits.overrun))
             overrun[tried[self._is_short(rows["text"].take(pa.array(tried)), once[tried])]] = self.limits.overrun
-        once += again * sizes * np.minimum(sizes, overrun)
+        once += again * sizes * overrun
         return once
 
     def _is_short(self, texts: pa.ChunkedArray, once: Steps) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -187,6 +189,14 @@ class _Work:
         repeated = self.how in _REPEATED
         search = Search(text, pattern, groups, self.check, self.ask, self.limits, repeated=repeated)
         return pa.array([_ANSWERS[self.how](search, argument)], _TEXTS)
+
+
+def _most_matches(texts: pa.ChunkedArray, cost: PatternCost) -> Steps:
+    """The most matches in each text: one for each byte, and for each time that it has a character which they need."""
+    most: Steps = pc.binary_length(texts).to_numpy().astype(np.float64)
+    for character in cost.needed:
+        np.minimum(most, pc.count_substring(texts, character).to_numpy(), out=most)
+    return most
 
 
 def _pattern(distinct: Sequence[str]) -> str:

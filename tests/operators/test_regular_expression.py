@@ -176,6 +176,8 @@ RECORD: Final = r'"name": "a \"quoted\" word", "n": 17, '
         pytest.param([(RECORD * 2_500, STRINGS)], 3, id="strings in 100 KB"),
         pytest.param([(RECORD * 50_000, STRINGS)], 100, id="strings in 2 MB"),
         pytest.param([(f'"{"x" * 50_000}" ' * 20, STRINGS)], 150, id="long strings"),
+        pytest.param([(f'"{"x" * 5_000}" {"y" * 5_000}' * 4, STRINGS)] * 40, 2, id="rare strings in many texts"),
+        pytest.param([(f'"{"x" * 50_000}" {"y" * 50_000}' * 20, STRINGS)], 3, id="rare strings in 2 MB"),
         pytest.param([("maaa,mb,,c," * 10_000, "m([^,]|,,)*,")], 3, id="doubled separators"),
         pytest.param([(RECORD * 300, STRINGS)] * 100, 20, id="many texts"),
         pytest.param([("wörd " * 30_000, r"(\w+|ö\b)*")], 100, id="places and empty matches"),
@@ -275,6 +277,32 @@ def test_usual_patterns_read_a_text_about_once(pattern: str) -> None:
 def steps_of(cost: PatternCost, size: float, *, repeated: bool) -> float:
     """The steps of a search in a text of so many bytes; a repeated one may read on in vain from each of them."""
     return cost.search(size) + repeated * size * min(size, cost.overrun) * cost.again
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [
+        (STRINGS, '"'),
+        (r"a\.b?[c](d)+e{0,3}f{2}", "a.df"),
+        ("(?:ab|bc)", "b"),
+        ("a|b", ""),
+        ("(?i)a", ""),
+        ("a(?i:b)c", "a"),
+        (r"\x61\n\Qb.\E\"", 'b."'),
+        ("(?:(a)*b)?", ""),
+    ],
+)
+def test_the_characters_that_each_match_has_are_known(pattern: str, needed: str) -> None:
+    assert cost_of(pattern).needed == set(needed)
+
+
+@given(text=TEXTS, pattern=PATTERNS)
+def test_each_match_has_the_characters_that_it_needs(text: str, pattern: str) -> None:
+    try:
+        (matches,) = native("all", [(text, pattern)])
+    except duckdb.Error:
+        return
+    assert all(cost_of(pattern).needed <= set(matched) for matched in matches)
 
 
 @pytest.mark.parametrize(
