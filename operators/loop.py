@@ -96,7 +96,7 @@ class ChangingRounds:
         self, schema: pa.Schema, make: Callable[[InOrder], Network], check: Callable[[], None], *, memory: int
     ) -> None:
         self._schema = schema
-        self._network = make(Watched(check, self._weigh, self._has_room, self._refuse))
+        self._network = make(Watched(check, self._check_memory, self._has_room, self._refuse))
         self._memory = memory
         self._used = False
 
@@ -139,7 +139,7 @@ class ChangingRounds:
         """True where so many bytes fit beside the kept rows, which may take as many while they are moved."""
         return self._network.nbytes + size <= 2 * self._memory
 
-    def _weigh(self) -> None:
+    def _check_memory(self) -> None:
         if self._network.nbytes > self._memory:
             self._refuse(0)
 

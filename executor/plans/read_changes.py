@@ -79,7 +79,7 @@ class Reading:
                 for batch in map(packed, batches):
                     size, read = self._meter.bytes_out - read, self._meter.bytes_out
                     passing.add_bytes(size)
-                    yield self._change(batch, weighed=name is not None), size
+                    yield self._change(batch, has_weights=name is not None), size
             scan.assign(self._source.name, ())
 
     def _scan(self, change_column: str | None) -> Scan:
@@ -96,8 +96,8 @@ class Reading:
             self._scans[change_column] = scan
         return scan
 
-    def _change(self, batch: pa.RecordBatch, *, weighed: bool) -> Change:
-        if not weighed:
+    def _change(self, batch: pa.RecordBatch, *, has_weights: bool) -> Change:
+        if not has_weights:
             return Change.of_batch(self._inside(batch))
         *columns, last = batch.columns
         weights = last.to_numpy()

@@ -68,14 +68,14 @@ class Adding:
         listed: tuple[FilePiece, ...] = ()
         if isinstance(split, FileSplit):
             with task_state.lock:
-                accepted, known = self._place(source, split, sequence, epoch)
+                accepted, known = self._located(source, split, sequence, epoch)
             if known is not None:
                 return self._duplicate(accepted, split, known)
             self._uploads.check_there(split, accepted.origin)
             listed = self._computation.accept_file(accepted.source, split, accepted.origin)
         with self._turn(source):
             with task_state.lock:
-                accepted, known = self._place(source, split, sequence, epoch)
+                accepted, known = self._located(source, split, sequence, epoch)
                 if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
                     return self._enter(accepted, split)
             if known is not None:
@@ -83,7 +83,7 @@ class Adding:
             self._accept(accepted, split, listed)
             with task_state.lock:
                 try:
-                    self._place(source, split, accepted.sequence, epoch)
+                    self._located(source, split, accepted.sequence, epoch)
                 except TidegateError:
                     self._drop([accepted])
                     raise
@@ -153,7 +153,7 @@ class Adding:
         self._task_state.journal.record(ledger, now_us, sealed, splits=(accepted,))
         return answer
 
-    def _place(
+    def _located(
         self, source: str, split: Split, sequence: int | None, epoch: int | None
     ) -> tuple[AcceptedSplit, Added | None]:
         """The split as it would be accepted, and the earlier answer if its number was given before."""

@@ -199,7 +199,7 @@ class OutputLog:
             self._runs.check(cursor, self.acknowledged)
         if cursor < self.acknowledged:
             raise OutOfRange(
-                f"{_place(cursor)} was acknowledged and is gone; reading can start at {_place(self.acknowledged)}"
+                f"{_row_text(cursor)} was acknowledged and is gone; reading can start at {_row_text(self.acknowledged)}"
             )
         output = self._epochs.get(cursor.epoch)
         if output is None or output.barrier is None or output.barrier.error is not None:
@@ -207,7 +207,7 @@ class OutputLog:
         if cursor.row > output.rows:
             raise OutOfRange(
                 f"epoch {cursor.epoch} has {output.rows} rows, so there is no row {cursor.row}; reading can start at "
-                f"any row from {_place(self.acknowledged)} on"
+                f"any row from {_row_text(self.acknowledged)} on"
             )
 
     def barrier(self, epoch: int) -> Barrier | None:
@@ -263,7 +263,7 @@ class OutputLog:
         if cursor.epoch == self._void or (barrier is not None and barrier.error is not None):
             return
         if cursor.epoch > self.completed + 1 or cursor.row > self.produced(cursor.epoch)[0]:
-            raise OutOfRange(f"{_place(cursor)} is not produced yet; output goes up to {_place(self.end)}")
+            raise OutOfRange(f"{_row_text(cursor)} is not produced yet; output goes up to {_row_text(self.end)}")
 
     def _free(self, chunks: Iterable[Holding]) -> None:
         for chunk in chunks:
@@ -275,7 +275,7 @@ class OutputLog:
         self._epochs.clear()
 
 
-def _place(cursor: Cursor) -> str:
+def _row_text(cursor: Cursor) -> str:
     return f"row {cursor.row} of epoch {cursor.epoch}"
 
 

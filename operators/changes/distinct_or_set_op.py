@@ -262,7 +262,7 @@ class DistinctOrSetOp(ChangeOperator):
 
     def _weights(self, numbers: Numbers) -> Numbers:
         first, others = (numbers, None) if numbers.ndim == 1 else (numbers[:, 0], numbers[:, 1:])
-        return _weighed(self._weighing, first, others)
+        return _weights_of_result(self._weighing, first, others)
 
 
 def _joined(parts: Sequence[tuple[Rows, Numbers]]) -> tuple[Rows, Numbers]:
@@ -295,7 +295,7 @@ def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
     return sums
 
 
-def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:
+def _weights_of_result(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:
     """The weights of rows that have `first` copies in the first input and `others` copies in each other one."""
     there: Mask = first > 0
     if weighing is Weighing.DISTINCT:

@@ -114,7 +114,7 @@ class Group(Keyed):
                 case Sum(column=at):
                     value = change.rows.columns[at]
                     numbers.append((change.weights * _there(value))[:, None])
-                    numbers.append(beside(partial(_weighed, value, change.weights), len(change)))
+                    numbers.append(beside(partial(_times, value, change.weights), len(change)))
                 case Extreme():
                     pass
                 case _:
@@ -185,7 +185,7 @@ def _numbers(measure: GroupMeasure, schema: pa.Schema) -> int:
             assert_never(measure)
 
 
-def _weighed(value: Column, weights: Numbers) -> Numbers:
+def _times(value: Column, weights: Numbers) -> Numbers:
     limbs: Numbers = split(value) * weights[:, None]
     return limbs
 

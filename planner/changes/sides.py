@@ -81,7 +81,7 @@ def sides_of(
             mine, theirs, nulls_match = pair
             if term.type.nullable:
                 unsure.append(len(keys))
-            keys.append(JoinKey(_place(mine, left, of_left), _place(theirs, right, of_right), nulls_match))
+            keys.append(JoinKey(_position(mine, left, of_left), _position(theirs, right, of_right), nulls_match))
     return Sides(
         left=_widened(left_node, left, of_left, relation.plan_path),
         right=_widened(right_node, right, of_right, relation.plan_path),
@@ -192,7 +192,7 @@ def side_of(expression: ir.Expression, width: int) -> str | None:
     return "left" if used.pop() else "right"
 
 
-def _place(expression: ir.Expression, schema: ir.Schema, added: list[ir.Expression]) -> int:
+def _position(expression: ir.Expression, schema: ir.Schema, added: list[ir.Expression]) -> int:
     if is_column(expression):
         return expression.index
     added.append(expression)

@@ -78,15 +78,15 @@ def _without_weight(schema: pa.Schema) -> pa.Schema:
 def ends_of(samples: Iterable[pa.RecordBatch], exchange: Exchange) -> list[Key]:
     """The last keys of the ranges of an exchange, of all but the last range. Ranges have about as many rows each."""
     ordering = Ordering([replace(order, column=at) for at, order in enumerate(exchange.order)])
-    weighed: list[tuple[Key, int]] = []
+    weighted_keys: list[tuple[Key, int]] = []
     for sample in samples:
         keys, weights = ordering.keys(sample), sample.column(_WEIGHT).to_pylist()
-        weighed += [(keys.at(row), weight) for row, weight in enumerate(weights)]
-    weighed.sort(key=lambda row: row[0])
-    total = sum(weight for _, weight in weighed)
+        weighted_keys += [(keys.at(row), weight) for row, weight in enumerate(weights)]
+    weighted_keys.sort(key=lambda row: row[0])
+    total = sum(weight for _, weight in weighted_keys)
     ends: list[Key] = []
     seen = 0
-    for key, weight in weighed:
+    for key, weight in weighted_keys:
         seen += weight
         while len(ends) < exchange.consumers - 1 and seen * exchange.consumers >= total * (len(ends) + 1):
             ends.append(key)

@@ -41,7 +41,7 @@ class Form:
             descending.setdefault(at, False)
         return cls(tuple(descending), tuple(descending.values()), len(key), depth)
 
-    def laid(self, rows: Rows, rounds: ManyRounds) -> Rows:
+    def in_word_order(self, rows: Rows, rounds: ManyRounds) -> Rows:
         """Rows without nulls in the order of a word's columns, with the rounds as columns."""
         columns: list[Column] = []
         for at, down in zip(self.columns, self.descending, strict=True):

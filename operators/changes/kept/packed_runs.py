@@ -60,16 +60,16 @@ class PackedRuns:
         which = None if there is None or there.all() else there.nonzero()[0]
         if which is not None:
             rows, weights, rounds = rows.take(which), weights.take(which, axis=0), _taken(rounds, which)
-        laid = self._form.laid(rows, rounds)
-        if len(laid):
-            self._make_room(laid)
-        words = None if self.layout is None or not len(laid) else self.layout.domain.positions(laid)
+        ordered = self._form.in_word_order(rows, rounds)
+        if len(ordered):
+            self._make_room(ordered)
+        words = None if self.layout is None or not len(ordered) else self.layout.domain.positions(ordered)
         if words is None:
-            inside = None if self.layout is None or not len(laid) else self.layout.domain.inside(laid)
+            inside = None if self.layout is None or not len(ordered) else self.layout.domain.inside(ordered)
             fits = np.zeros(0, dtype=np.int64) if inside is None else inside.nonzero()[0]
             which = fits if which is None else which.take(fits)
             if inside is not None and len(fits) and self.layout is not None:
-                words, weights = self.layout.domain.positions(laid.take(fits)), weights.take(fits, axis=0)
+                words, weights = self.layout.domain.positions(ordered.take(fits)), weights.take(fits, axis=0)
         if words is not None and self.layout is not None:
             self.insert(packed(self.layout, words, weights))
         if which is None:
@@ -154,14 +154,14 @@ class PackedRuns:
         assert self.layout is not None
         return self.layout.rows(sums.words << self.layout.round_bits, columns)
 
-    def _make_room(self, laid: Rows) -> None:
+    def _make_room(self, ordered: Rows) -> None:
         """Let the layout grow for these rows, as long as it can."""
-        if self._stays or (self.layout is not None and self.layout.domain.inside(laid) is None):
+        if self._stays or (self.layout is not None and self.layout.domain.inside(ordered) is None):
             return
         if self.layout is None:
-            domain = PackedKeyDomain.around(laid, also=(_ROUNDS,) * self._form.depth)
+            domain = PackedKeyDomain.around(ordered, also=(_ROUNDS,) * self._form.depth)
         else:
-            domain = self.layout.domain.extended(laid)
+            domain = self.layout.domain.extended(ordered)
         if domain is None:
             self._stays = True
             return

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from ...core.room import HasRoom
 
 _WEIGH_EVERY: Final = 256
-"""The steps between two calls of `weigh`."""
+"""The steps between two calls of `check_memory`."""
 
 
 class Work(Protocol):
@@ -77,16 +77,16 @@ class InOrder:
 
 class Watched(InOrder):
     """A schedule that stops the work where `check` raises. Once in a while, and where much is under way, it also calls
-    `weigh`, which may raise. `room` says whether there is room for so many bytes, and `refuse` raises where there is
-    none.
+    `check_memory`, which may raise. `room` says whether there is room for so many bytes, and `refuse` raises where
+    there is none.
     """
 
     def __init__(
-        self, check: Callable[[], None], weigh: Callable[[], None], room: HasRoom, refuse: Callable[[int], None]
+        self, check: Callable[[], None], check_memory: Callable[[], None], room: HasRoom, refuse: Callable[[int], None]
     ) -> None:
         super().__init__()
         self._check = check
-        self._weigh = weigh
+        self._check_memory = check_memory
         self._room = room
         self._refuse = refuse
         self._steps = 0
@@ -95,7 +95,7 @@ class Watched(InOrder):
         self._check()
         self._steps += 1
         if self._steps % _WEIGH_EVERY == 0:
-            self._weigh()
+            self._check_memory()
         return self._ready.popleft() if self._ready else None
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class Watched(InOrder):
 
     def pressed(self) -> None:
         self._check()
-        self._weigh()
+        self._check_memory()
 
     def has_room(self, size: int) -> bool:
         return self._room(size)

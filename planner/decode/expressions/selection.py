@@ -99,17 +99,17 @@ def _column(
     first, *steps = path
     if not isinstance(first, int):
         decoder.problems.add(
-            _place(plan_path, path), "BAD_REFERENCE", "a reference begins with a struct field: the row is a struct"
+            _step_path(plan_path, path), "BAD_REFERENCE", "a reference begins with a struct field: the row is a struct"
         )
         return poison.EXPRESSION
     type_ = column(row.schema, first)
     if type_ is None and decoder.habits.outer_references_lost:
-        row = _around(decoder, row, first, scope, _place(plan_path, path))
+        row = _around(decoder, row, first, scope, _step_path(plan_path, path))
         type_ = column(row.schema, first)
     if type_ is None:
         what = "parameters" if row.is_lambda else "columns"
         problem = f"there is no field {first}; there are {len(row.schema)} {what}, counted from 0"
-        decoder.problems.add(_place(plan_path, path) / "field", "OUT_OF_RANGE", problem)
+        decoder.problems.add(_step_path(plan_path, path) / "field", "OUT_OF_RANGE", problem)
         return poison.EXPRESSION
     end = _follow(decoder, type_, path, plan_path, first=1)
     if end is None:
@@ -210,8 +210,8 @@ def _behind(plan_path: PlanPath, path: Sequence[Step]) -> PlanPath:
     return at
 
 
-def _place(plan_path: PlanPath, path: Sequence[Step], index: int = 0) -> PlanPath:
-    """The place of a step of a reference."""
+def _step_path(plan_path: PlanPath, path: Sequence[Step], index: int = 0) -> PlanPath:
+    """The path of a step of a reference in the plan."""
     return _behind(plan_path, path[:index]) / _member(path[index])
 
 
@@ -235,7 +235,7 @@ def _follow(decoder: Decoder, type_: Type, path: Sequence[Step], plan_path: Plan
         inner = _inside(type_, step)
         if inner is None:
             if not is_unknown(type_) and not (isinstance(step, ir.MapKey) and is_unknown(step.key.type)):
-                step_path = _place(plan_path, path, index)
+                step_path = _step_path(plan_path, path, index)
                 decoder.problems.add(step_path, "BAD_REFERENCE", f"{type_} has no {_name(step)}")
             return None
         # an element or a key may be absent
