@@ -293,8 +293,13 @@ class TaskManager:
         self, task: str, request: AddRequest, cursor: Cursor, *, acknowledge: Cursor | None = None
     ) -> Sequence[Frame]:
         running = self._tasks.find(task)
+        running.readers.check(cursor, acknowledge)
         running.add_splits(request, wake=False)
         return running.readers.work_and_poll(cursor, acknowledge, None)
+
+    def check_read(self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None) -> None:
+        """Raise what `poll` would raise of the cursors, before something is added by the same call."""
+        self._tasks.find(task).readers.check(cursor, acknowledge)
 
     def work_and_poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None

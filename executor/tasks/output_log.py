@@ -238,7 +238,7 @@ class OutputLog:
         """Forget everything before an existing cursor; True if that changed anything."""
         if cursor <= self.acknowledged:
             return False
-        self._check_exists(cursor)
+        self.check_exists(cursor)
         self.acknowledged, self._of_other_run = self._of_this_run(cursor), None
         for number in [number for number in self._epochs if number < cursor.epoch]:
             self._free(self._epochs.pop(number).chunks)
@@ -251,11 +251,13 @@ class OutputLog:
             del output.chunks[:gone], output.starts[:gone]
         return True
 
-    def _check_exists(self, cursor: Cursor) -> None:
-        """Raise if the cursor does not exist yet.
+    def check_exists(self, cursor: Cursor) -> None:
+        """Raise `OutOfRange` if the cursor does not exist yet.
 
         A reader may have read rows of a failed epoch, which are void now, and rows that are not computed again yet.
         """
+        if cursor <= self.acknowledged:
+            return
         self._runs.check(cursor, self.acknowledged)
         barrier = self.barrier(cursor.epoch)
         if barrier is None and self.completed < cursor.epoch <= self._recovered:

@@ -24,6 +24,13 @@ class OutputReaders:
         self._threads = threads
         self._idleness = idleness
 
+    def check(self, cursor: Cursor, acknowledge: Cursor | None) -> None:
+        """Raise `OutOfRange` if `poll` would refuse the cursors: a call that adds and reads adds nothing then."""
+        with self._task_state.lock:
+            self._task_state.output.check(cursor)
+            if acknowledge is not None:
+                self._task_state.output.check_exists(acknowledge)
+
     def poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
         """The frames from a cursor on that there are now. Never waits."""
         with self._task_state.lock:

@@ -58,6 +58,10 @@ class Backend(Service, Protocol):
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         ...
 
+    def check_read(self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None) -> None:
+        """Raise what `poll` would raise of the cursors. Blocks while the task is brought back."""
+        ...
+
     def poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:

@@ -115,11 +115,16 @@ class Tasks(Endpoint):
         if not request.HasField("read"):
             return (await called(feeding, self._add_or_transact, request, wake=True)).SerializeToString()
         epoch = _Epoch(self._backend, request, self.unread)
+
+        def add(*, wake: bool) -> pb.AddSplitsResponse:
+            epoch.check()
+            return self._add_or_transact(request, wake=wake)
+
         if not feeding.takes_long_calls:
-            return epoch.poll(await called(feeding, self._add_or_transact, request, wake=True))
+            return epoch.poll(await called(feeding, add, wake=True))
 
         def add_and_work() -> bytes:
-            return epoch.work_and_poll(self._add_or_transact(request, wake=False))
+            return epoch.work_and_poll(add(wake=False))
 
         return await feeding.long_call(add_and_work, epoch.so_far, LONGEST_LOAN)
 
@@ -277,6 +282,10 @@ class _Epoch:
         self._acknowledge = messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None
         self._bytes = answer_bytes(read)
         self._added: pb.AddSplitsResponse | None = None
+
+    def check(self) -> None:
+        """Raise if the frames cannot be read, before anything is added: a call that is refused changes nothing."""
+        self._backend.check_read(self._task, self._cursor, acknowledge=self._acknowledge)
 
     def work_and_poll(self, added: pb.AddSplitsResponse) -> bytes:
         self._added = added

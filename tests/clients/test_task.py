@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.client import Client
 from tidegate.task import Task
 
 from ..executor.fakes import POISON, FakeEngine
@@ -35,6 +36,15 @@ def test_run_epoch_feeds_seals_and_reads(start: Start) -> None:
     epoch = start().run_epoch({"a": numbers(1, 2, 3)})
     assert (epoch.number, epoch.rows, values(epoch.table())) == (1, 3, [1, 2, 3])
     assert epoch.statistics.splits == 1
+
+
+def test_run_epoch_adds_nothing_for_a_reader_that_is_ahead_of_the_task(client: Client) -> None:
+    task = client.create_task(PLAN)
+    ahead = client.task(task.id, cursor=tidegate.Cursor(7))  # as behind a data folder that was put back from a backup
+    with pytest.raises(tidegate.OutOfRange, match="row 0 of epoch 7 is not produced yet"):
+        ahead.run_epoch({"a": numbers(1)})
+    assert task.statistics().splits["a"].added == 0
+    assert values(task.run_epoch({"a": numbers(1)}).table()) == [1]
 
 
 def test_a_task_lives_across_epochs(start: Start) -> None:
