@@ -87,9 +87,9 @@ def _hang_up(answers: Answers, requests: SimpleQueue[bytes | None]) -> None:
 class Channel:
     """Calls by name.
 
-    Calls try again over a broken connection for the `reconnect_seconds` of the access. A call whose token the server
-    does not know is made again if the access has another token meanwhile, as when its file was replaced. The answer of
-    a unary call is waited for `answer_seconds`, or as long as the connection stands if that is None.
+    Calls try again for the `reconnect_seconds` of the access after their connection broke. A call whose token the
+    server does not know is made again if the access has another token meanwhile, as when its file was replaced. The
+    answer of a unary call is waited for `answer_seconds`, or as long as the connection stands if that is None.
     """
 
     def __init__(self, access: Access, answer_seconds: float | None = None) -> None:
@@ -172,7 +172,7 @@ class Channel:
         return future
 
     def _retried(self, call: Callable[[], A], again: bool) -> A:
-        deadline = time.monotonic() + self.access.reconnect_seconds
+        deadline: float | None = None  # a call may have taken long before its connection breaks
         pause = FIRST_PAUSE
         while True:
             used = self.metadata
@@ -183,9 +183,10 @@ class Channel:
                 if isinstance(failed, Unauthenticated) and self._has_other_token(used):
                     continue
                 hopeful = isinstance(failed, Unavailable) and failed.reason not in TROUBLES
-                if failed.reason == _RECOVERING:  # the server is there, and works
-                    deadline = time.monotonic() + self.access.reconnect_seconds
-                if not again or not hopeful or self._closed.is_set() or time.monotonic() + pause > deadline:
+                now = time.monotonic()
+                if deadline is None or failed.reason == _RECOVERING:  # the server is there, and works
+                    deadline = now + self.access.reconnect_seconds
+                if not again or not hopeful or self._closed.is_set() or now + pause > deadline:
                     raise failed from None
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -25,7 +26,7 @@ from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, TaskOptions
 from tidegate.server.endpoints.flight_port import FlightPort
 from tidegate.transport.access import Access
-from tidegate.transport.channel import Line
+from tidegate.transport.channel import Channel, Line
 from tidegate.transport.remote import RemoteService
 
 from ..executor.fakes import POISON, FakeEngine, manager_of
@@ -193,6 +194,21 @@ def test_a_large_result_goes_on_from_the_cursor(
         table = task.run_epoch({"a": [pa.table({"x": range(100_000)})] * 20}).table()
         assert table["x"].to_pylist() == [*range(100_000)] * 20
         assert proxy.cut_after is None  # the connection was cut; gRPC may have brought the rest
+
+
+def test_a_call_tries_again_for_so_long_after_its_connection_broke_however_long_it_took_before() -> None:
+    channel = Channel(Access(address="127.0.0.1:1", reconnect_seconds=0.4))
+    attempts = []
+
+    def break_late() -> str:
+        attempts.append(time.monotonic())
+        if len(attempts) == 1:
+            time.sleep(0.6)
+            raise tidegate.Unavailable("the connection broke")
+        return "answer"
+
+    with contextlib.closing(channel):
+        assert channel._retried(break_late, again=True) == "answer"
 
 
 def test_a_server_that_is_not_there_is_said_to_be_after_a_while() -> None:
