@@ -118,8 +118,8 @@ class Service(Protocol):
     ) -> None: ...
 
     def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
-        """Seal the open epoch and return its number. With a `checkpoint` (its name; the service chooses one where the
-        name is empty) the BARRIER carries the checkpoint's id.
+        """Seal the open epoch and return its number; or join a sealed one, as `Seal.after` says. With a `checkpoint`
+        (its name; the service chooses one where the name is empty) the BARRIER carries the checkpoint's id.
         """
         ...
 

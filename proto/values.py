@@ -362,13 +362,15 @@ class Blocked:
 class Seal:
     """The wish for a barrier. It takes the splits of each source up to the numbers `through`, and waits for those that
     have not come. With the name of a `checkpoint` (the service names it where that is empty) one is taken there. It may
-    say the `watermarks` of sources, and which ones are `idle` in this epoch.
+    say the `watermarks` of sources, and which ones are `idle` in this epoch. `after` is the last sealed epoch that the
+    caller knows of: a call that names no epoch, and has nothing to seal, joins a later one.
     """
 
     through: Mapping[str, int] | None = None
     checkpoint: str | None = None
     watermarks: Mapping[str, int] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
+    after: int | None = None
 
 
 NO_WISHES: Final = Seal()

@@ -165,6 +165,8 @@ class Feed:
     def seal(self, epoch: int | None, seal: Seal) -> int:
         from_one("epoch", epoch)
         last_numbers(seal.through)
+        if epoch is None:
+            seal = replace(seal, after=self.sealed)
         number = self._service.request_barrier(self._task, epoch, seal)
         self._sealed(number)
         return number

@@ -245,8 +245,8 @@ class RemoteService:
         self._channel.call(TASKS + "NoMoreSplits", request, pb.NoMoreSplitsResponse.FromString)
 
     def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
-        # A repeated request without a number joins the epoch that the first one sealed, unless another client added or
-        # read meanwhile.
+        # A repeated request without a number joins the epoch that the first one sealed, unless another client added
+        # meanwhile.
         request = pb.RequestBarrierRequest(
             task=task,
             epoch=epoch,
@@ -254,6 +254,7 @@ class RemoteService:
             checkpoint=seal.checkpoint,
             watermarks=seal.watermarks,
             idle=seal.idle,
+            after=seal.after,
         )
         return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
 

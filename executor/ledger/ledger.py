@@ -225,7 +225,7 @@ class Ledger:
         self._check_not_ended()
         if (
             epoch is None
-            and self.pending
+            and (self.pending or (seal.after is not None and self.sealed > seal.after))
             and all(bounds[name] <= source.sealed for name, source in self.fed.items())
             and self._can_take(self.sealed, seal.checkpoint)
             and self._wishes.has_said(self.sealed, said)

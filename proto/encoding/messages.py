@@ -313,12 +313,14 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
 
 
 def seal_value(message: pb.RequestBarrierRequest | pb.Seal) -> v.Seal:
+    after = message.after if isinstance(message, pb.RequestBarrierRequest) and message.HasField("after") else None
     checkpoint = message.checkpoint if message.HasField("checkpoint") else None
     return v.Seal(
         through=dict(message.through) or None,
         checkpoint=checkpoint,
         watermarks=dict(message.watermarks),
         idle=tuple(message.idle),
+        after=after,
     )
 
 

@@ -57,6 +57,7 @@ RANGES: Final = {
     "number": Range(0, LARGEST, "the number of a split"),
     "through": Range(0, LARGEST, "the number of a source's last split (0: none)"),
     "epoch": Range(0, LARGEST, "an epoch's number"),
+    "after": Range(0, LARGEST, "an epoch's number"),
     "row": Range(0, LARGEST, "the number of a row"),
     "run": Range(0, LARGEST, "the run of an epoch"),
     "first_row": Range(0, LARGEST, "the number of a row", "INVALID_RANGE"),

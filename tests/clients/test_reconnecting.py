@@ -141,6 +141,28 @@ def test_a_split_and_a_barrier_whose_answers_were_lost(engine: Engine) -> None:
         assert task.statistics().barriers_requested == 1
 
 
+def test_a_barrier_whose_answer_was_lost_seals_one_epoch_though_it_was_read_meanwhile(engine: Engine) -> None:
+    with proxied(engine) as (proxy, task), tidegate.connect(proxy.address, flight=False) as client:
+        reader = client.task(task.id)
+        task.add_split("a", numbers(1))
+        service, read = task.service, []
+        send = service._channel.call
+
+        def read_then_lose(method: str, *args: object, **how: object) -> object:
+            """The server has sealed, and a reader has read the epoch, before the feeder's call comes again."""
+            answer = send(method, *args, **how)
+            if method.endswith("RequestBarrier") and not read:
+                read.append(reader.read_epoch()["x"].to_pylist())
+                reader.acknowledge()
+                answer = send(method, *args, **how)
+            return answer
+
+        service._channel.call = read_then_lose
+        assert task.request_barrier() == 1
+        assert read == [[1]]
+        assert task.info().sealed_epoch == 1
+
+
 def test_a_split_behind_a_transaction_whose_answer_was_lost_is_not_taken_for_its_split(engine: Engine) -> None:
     with proxied(engine) as (proxy, task):
         proxy.answers_lost = True

@@ -548,7 +548,7 @@ class NoMoreSplitsResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RequestBarrierRequest(_message.Message):
-    __slots__ = ("task", "epoch", "through", "checkpoint", "watermarks", "idle")
+    __slots__ = ("task", "epoch", "through", "checkpoint", "watermarks", "idle", "after")
     class ThroughEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -569,13 +569,15 @@ class RequestBarrierRequest(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     WATERMARKS_FIELD_NUMBER: _ClassVar[int]
     IDLE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     task: str
     epoch: int
     through: _containers.ScalarMap[str, int]
     checkpoint: str
     watermarks: _containers.ScalarMap[str, int]
     idle: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., idle: _Optional[_Iterable[str]] = ...) -> None: ...
+    after: int
+    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., idle: _Optional[_Iterable[str]] = ..., after: _Optional[int] = ...) -> None: ...
 
 class RequestBarrierResponse(_message.Message):
     __slots__ = ("epoch",)
