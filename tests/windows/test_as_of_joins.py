@@ -19,18 +19,15 @@ from tidegate import windows
 from ..searching import tries
 from .naive import Row
 from .running import SEVERAL, TIMES, Time
-from .test_interval_joins import INTEGERS, ROW, changes_of, cut, rows_of, table
+from .test_interval_joins import INTEGERS, ROW, TimeJoin, changes_of, cut, final_answers, rows_of, table
 
 
 @dataclass(frozen=True)
-class AsOf:
-    """An as-of join in ticks, of sources whose watermarks have delays."""
+class AsOf(TimeJoin):
+    """An as-of join."""
 
     how: str
     tolerance: int | None
-    lateness: int = 0
-    delays: tuple[int, int] = (0, 0)
-    keyed: bool = True
 
     def plan(self, time: Time = INTEGERS, *, final: bool = False) -> Any:
         columns = {"t": time.plan, "k": sub.string, "v": sub.i64}
@@ -59,17 +56,6 @@ class AsOf:
             return False
         return bool(right[0] <= left[0] and (self.tolerance is None or left[0] - right[0] <= self.tolerance))
 
-    def on_time(self, rows: Sequence[Row], side: int) -> list[Row]:
-        """The rows of a source that are not late."""
-        greatest: int | None = None
-        on_time = []
-        for row in rows:
-            if row[0] is not None:
-                greatest = row[0] if greatest is None else max(greatest, row[0])
-                if row[0] + self.lateness >= greatest - self.delays[side]:
-                    on_time.append(row)
-        return on_time
-
 
 AS_OF = st.builds(
     AsOf,
@@ -79,19 +65,6 @@ AS_OF = st.builds(
     delays=st.tuples(st.integers(0, 10), st.integers(0, 10)),
     keyed=st.booleans(),
 )
-
-
-def final_answers(client: tidegate.Client, as_of: AsOf, sides: Sequence[Sequence[Any]], channels: int) -> list[Any]:
-    """The answers of each epoch; both sources have as many parts, and the last ones end them."""
-    with client.create_task(as_of.plan(final=True), mode="continuous", channels=channels) as task:
-        epochs = [
-            task.run_epoch({"l": table(left), "r": table(right)}).table()
-            for left, right in list(zip(*sides, strict=True))[:-1]
-        ]
-        for name, parts in zip(("l", "r"), sides, strict=True):
-            task.add_split(name, table(parts[-1]))
-        task.no_more_splits()
-        return [*epochs, *(epoch.table() for epoch in task.epochs())]
 
 
 @pytest.mark.parametrize("channels", [1, 2])

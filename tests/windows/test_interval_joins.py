@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +28,36 @@ INTEGERS = TIMES["i64"]
 ROW = st.tuples(st.one_of(st.none(), st.integers(-30, 60)), st.sampled_from([None, "a", "b"]), st.integers(0, 3))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimeJoin(ABC):
+    """A join in ticks, of sources whose watermarks have delays."""
+
+    lateness: int = 0
+    delays: tuple[int, int] = (0, 0)
+    keyed: bool = True
+
+    @abstractmethod
+    def plan(self, time: Time = INTEGERS, *, final: bool = False) -> Any: ...
+
+    def on_time(self, rows: Sequence[Row], side: int) -> list[Row]:
+        """The rows of a source that are not late, each row an object of its own."""
+        greatest: int | None = None
+        on_time = []
+        for row in rows:
+            if row[0] is not None:
+                greatest = row[0] if greatest is None else max(greatest, row[0])
+                if row[0] + self.lateness >= greatest - self.delays[side]:
+                    on_time.append(row)
+        return on_time
+
+
 @dataclass(frozen=True)
-class Near:
-    """An interval join in ticks, of sources whose watermarks have delays."""
+class Near(TimeJoin):
+    """An interval join."""
 
     type: str
     before: int
     after: int
-    lateness: int = 0
-    delays: tuple[int, int] = (0, 0)
-    keyed: bool = True
 
     def plan(self, time: Time = INTEGERS, *, final: bool = False) -> Any:
         columns = {"t": time.plan, "k": sub.string, "v": sub.i64}
@@ -70,17 +91,6 @@ class Near:
     def _matches(self, left: Row, right: Row) -> bool:
         keys = not self.keyed or (left[1] is not None and left[1] == right[1])
         return bool(keys and left[0] - self.before <= right[0] <= left[0] + self.after)
-
-    def on_time(self, rows: Sequence[Row], side: int) -> list[Row]:
-        """The rows of a source that are not late, each row an object of its own."""
-        greatest: int | None = None
-        on_time = []
-        for row in rows:
-            if row[0] is not None:
-                greatest = row[0] if greatest is None else max(greatest, row[0])
-                if row[0] + self.lateness >= greatest - self.delays[side]:
-                    on_time.append(row)
-        return on_time
 
 
 NEAR = st.builds(
@@ -117,10 +127,9 @@ def cut(rows: Sequence[Row], cuts: Sequence[int]) -> list[Sequence[Row]]:
     return [rows[first:last] for first, last in pairwise([0, *positions, len(rows)])]
 
 
-def final_answers(client: tidegate.Client, near: Near, sides: Sequence[Sequence[Sequence[Row]]], channels: int) -> Any:
+def final_answers(client: tidegate.Client, join: TimeJoin, sides: Sequence[Sequence[Any]], channels: int) -> list[Any]:
     """The answers of each epoch; both sources have as many parts, and the last ones end them."""
-    plan = near.plan(final=True)
-    with client.create_task(plan, mode="continuous", channels=channels) as task:
+    with client.create_task(join.plan(final=True), mode="continuous", channels=channels) as task:
         epochs = [
             task.run_epoch({"l": table(left), "r": table(right)}).table()
             for left, right in list(zip(*sides, strict=True))[:-1]
