@@ -37,8 +37,8 @@ class Disk(Protocol):
         """Open a file that is there, to write over its bytes from the start. Its size stays unless more is written."""
         ...
 
-    def start_sync(self, file: BinaryIO) -> None:
-        """Let the disk begin to write what the file has so far, and do not wait. Only `sync` makes it survive."""
+    def start_sync(self, file: BinaryIO, start: int, size: int) -> None:
+        """Let the disk begin to write these bytes of the file, and do not wait. Only `sync` makes them survive."""
         ...
 
     def sync(self, file: BinaryIO) -> None: ...
@@ -92,10 +92,10 @@ class LocalDisk:
     def rewrite(self, path: Path) -> BinaryIO:
         return path.open("r+b")
 
-    def start_sync(self, file: BinaryIO) -> None:
+    def start_sync(self, file: BinaryIO, start: int, size: int) -> None:
         file.flush()
-        if _STARTS_WRITING:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if _STARTS_WRITING:  # of these bytes alone: pages that are to be written over should stay in memory
+            os.posix_fadvise(file.fileno(), start, size, os.POSIX_FADV_DONTNEED)
 
     def sync(self, file: BinaryIO) -> None:
         file.flush()

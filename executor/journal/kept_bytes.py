@@ -115,7 +115,7 @@ class KeptBytes:
 
     def _write_over(self, rows: RowsStream, target: Path) -> None:
         with self._disk.rewrite(target) as sink:
-            rows.write(sink)
+            rows.write(_Ahead(sink, self._disk))
             self._disk.sync(sink)
 
     def _keep_file(
@@ -250,15 +250,16 @@ class _Ahead:
     def __init__(self, file: BinaryIO, disk: Disk) -> None:
         self._file = file
         self._disk = disk
-        self._waiting = 0
+        self._started = self._written = 0
 
     def write(self, data: bytes) -> int:
-        written = self._file.write(data)
-        self._waiting += written
-        if self._waiting >= _AHEAD_BYTES:
-            self._disk.start_sync(self._file)
-            self._waiting = 0
-        return written
+        view = memoryview(data).cast("B")
+        for first in range(0, len(view), _AHEAD_BYTES):
+            self._written += self._file.write(view[first : first + _AHEAD_BYTES])
+            if self._written - self._started >= _AHEAD_BYTES:
+                self._disk.start_sync(self._file, self._started, self._written - self._started)
+                self._started = self._written
+        return len(view)
 
     def flush(self) -> None:
         """Do nothing: the sync writes what is buffered."""

@@ -8,8 +8,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...operators.core.blocks import blocks
+from ...operators.core.blocks import BLOCK_ROWS, blocks
 from ...proto.values import FileSplit, InlineSplit, MissingColumns, PlanBytes, Split, TaskOptions
+
+_FEW_BYTES: Final = 64 << 10
 
 DIGEST_BYTES: Final = 16
 """Of SHA-256, for which processors have instructions: it takes half the time of BLAKE2 there."""
@@ -48,20 +50,28 @@ def inline_digest(
 
 class RowsStream:
     """A split's rows as an Arrow stream, which does not depend on their batches. The stream is never in memory as a
-    whole unless `buffer` is called: it may be written to several files at the same time, each by a thread.
+    whole unless it has few bytes or `buffer` is called: it may be written to several files at the same time, each by a
+    thread.
     """
 
     def __init__(self, split: InlineSplit) -> None:
         self._schema = split.schema
         self._blocks = _blocks(split.schema, split.batches)
-        counted = pa.MockOutputStream()
-        self.write(counted)
-        self.size: int = counted.size()
+        self._buffer: pa.Buffer | None = None
+        if sum(block.get_total_buffer_size() for block in self._blocks) <= _FEW_BYTES:
+            self._buffer = self.buffer()
+            self.size: int = self._buffer.size
+        else:
+            counted = pa.MockOutputStream()
+            self.write(counted)
+            self.size = counted.size()
 
     def write(self, sink: object) -> None:
         _write_blocks(self._schema, self._blocks, sink)
 
     def buffer(self) -> pa.Buffer:
+        if self._buffer is not None:
+            return self._buffer
         sink = pa.BufferOutputStream()
         self.write(sink)
         return sink.getvalue()
@@ -79,6 +89,8 @@ def _with_description(
 
 
 def _blocks(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> tuple[pa.RecordBatch, ...]:
+    if len(batches) == 1 and 0 < batches[0].num_rows <= BLOCK_ROWS and batches[0].get_total_buffer_size() <= _FEW_BYTES:
+        return tuple(batches)  # one block already
     return tuple(blocks(pa.Table.from_batches(batches, schema).unify_dictionaries().to_batches()))
 
 

@@ -314,7 +314,7 @@ class RecordingDisk(LocalDisk):
         self._recorder.rewritten += 1
         return _Sink(super().rewrite(path), path, self._recorder)
 
-    def start_sync(self, file: Any) -> None:
+    def start_sync(self, file: Any, start: int, size: int) -> None:
         """Note nothing: what was written survives after the sync at the earliest."""
 
     def sync(self, file: Any) -> None:
