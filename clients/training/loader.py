@@ -24,7 +24,7 @@ from ..task_options import SharedOptions
 from .batch import Batch, Position
 from .batch_columns import Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
-from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards
+from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards, check_shuffle
 from .loader_reading import Reading
 from .loader_state import State, as_now, check_fits, ordering, position_of, skipped_of, state_of, turns_of, with_turns
 from .loader_statistics import LoaderStatistics, Meter
@@ -117,6 +117,7 @@ class Loader(Closing):
         check_among("rank", rank, ranks)
         check_among("worker", worker, workers)
         check_columns(columns)
+        check_shuffle(shuffle)
         check_numbers(prefetch_bytes=prefetch_bytes, epochs=1 if epochs is None else epochs)
         check_numbers(0, prefetch=0 if prefetch is None else prefetch)
         if pack is not None and (columns is not None or shapes or provenance):
@@ -252,14 +253,28 @@ class Loader(Closing):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Refused, with the differences named, if the state is of another plan, data or order."""
+        self.check_state(state)
         position = position_of(state)
-        check_fits(as_now(state, row_wise=self._plan_rows().row_wise), self._identity(position))
-        begun = turns_of(state)
         self._turn += 1
         self.close()
         self._source.skip(position, skipped_of(state))
         self._position = position
-        self._wanted = replace(self._wanted, begun=begun)
+        self._wanted = replace(self._wanted, begun=turns_of(state))
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise. The loader's position stays.
+
+        >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+        >>> other = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=5)
+        >>> try:
+        ...     other.check_state(loader.state_dict())
+        ... except tidegate.Refused as error:
+        ...     print(error.reason)
+        STATE_MISMATCH
+        """
+        position = position_of(state)
+        skipped_of(state), turns_of(state)
+        check_fits(as_now(state, row_wise=self._plan_rows().row_wise), self._identity(position))
 
     def set_epoch(self, epoch: int) -> None:
         """Go on with the beginning of an epoch, whatever the position was."""
@@ -282,7 +297,8 @@ class Loader(Closing):
     def _batches(self, *, one_epoch: bool) -> Generator[Batch]:
         if self.ended:
             raise Refused(
-                f"the loader has given all of its {self._epochs} epochs: make it with more, or with epochs=None",
+                f"the loader has given all of its {self._epochs} epochs: make it with more, or with epochs=None, and "
+                "iterate over loader.one_epoch() in each epoch",
                 reason="NO_MORE_EPOCHS",
             )
         self._turn += 1

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, Required
 
 from ..proto.errors import InvalidRequest
 from ..task_options import SharedOptions
+from .order.shuffle import Shuffle
 
 if TYPE_CHECKING:
     from ..splits import SplitLike
     from .batch_columns import Arrays
     from .order.shards import Grid
-    from .order.shuffle import Shuffle
     from .packing import Pack
 
 
@@ -51,6 +51,13 @@ def check_numbers(least: int = 1, /, **numbers: int) -> None:
 def check_columns(columns: Sequence[str] | None) -> None:
     if columns is not None and (isinstance(columns, str) or not columns):
         raise InvalidRequest(f"columns must be a list with the name of at least one column, not {columns!r}")
+
+
+def check_shuffle(shuffle: object) -> None:
+    if not (shuffle is None or isinstance(shuffle, Shuffle)):
+        raise InvalidRequest(
+            f"shuffle must be a tidegate.training.Shuffle, as in shuffle=Shuffle(seed=7), or None, not {shuffle!r}"
+        )
 
 
 def check_among(name: str, value: int, count: int) -> None:

@@ -100,6 +100,8 @@ class Mixture(Closing):
             )
         weights = self._checked(state["weights"])
         for name, loader in self._loaders.items():
+            loader.check_state(state["loaders"][name])
+        for name, loader in self._loaders.items():
             loader.load_state_dict(state["loaders"][name])
         self._weights, self._step, self._batches = weights, state["step"], {}
 

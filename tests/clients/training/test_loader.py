@@ -215,6 +215,19 @@ def test_a_state_of_another_engine_fits_at_the_beginning_of_an_epoch_alone(local
         whole.load_state_dict({**whole.state_dict(), "engines": {"duckdb": "1.0"}})
 
 
+def test_a_state_that_is_refused_leaves_the_loader_and_its_loop_as_they_were(
+    local_client: Client, folder: Path
+) -> None:
+    whole = Loader(local_client, numbers(), {"samples": folder}, batch_size=16)
+    state = whole.state_dict()
+    batches = iter(whole)
+    first = next(batches)["n"].tolist()
+    for wrong in ({"batch_size": 5}, {"skipped": "1"}, {"workers_from": 3}):
+        with pytest.raises(tidegate.TidegateError):
+            whole.load_state_dict({**state, **wrong})
+    assert [*first, *(n for batch in batches for n in batch["n"].tolist())] == list(range(sum(SPLIT_ROWS)))
+
+
 @pytest.mark.parametrize("state", [{}, {"version": 9}, {"version": 1, "epoch": -1}, "state"])
 def test_other_things_are_no_state(local_client: Client, folder: Path, state: Any) -> None:
     with pytest.raises(tidegate.InvalidRequest, match="state"):
@@ -358,6 +371,8 @@ def test_new_files_join_at_the_next_epoch(local_client: Client, tmp_path: Path) 
         {"prefetch_bytes": 0},
         {"columns": []},
         {"columns": "n"},
+        {"shuffle": True},
+        {"shuffle": 7},
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(local_client: Client, folder: Path, wrong: dict[str, Any]) -> None:

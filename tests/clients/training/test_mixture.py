@@ -103,3 +103,15 @@ def test_a_state_of_another_mixture_is_refused(local_client: Client) -> None:
         with pytest.raises(tidegate.InvalidRequest, match="no mixture's state") as refused:
             mixture(local_client).load_state_dict(damaged)
         assert refused.value.reason == "BAD_STATE"
+
+
+def test_a_state_that_does_not_fit_one_loader_leaves_all_where_they_are(local_client: Client) -> None:
+    batches = shown(mixture(local_client))
+    state = mixture(local_client).state_dict()
+    whole = mixture(local_client)
+    read = iter(whole)
+    first = shown([next(read) for _ in range(5)])
+    other = {**state["loaders"]["books"], "batch_size": 5}
+    with pytest.raises(tidegate.Refused, match=r"batch_size \(the state's: 5, this loader's: 4\)"):
+        whole.load_state_dict({**state, "loaders": {**state["loaders"], "books": other}})
+    assert first + shown(read) == batches
