@@ -61,6 +61,27 @@ def test_a_stream_of_a_large_epoch_goes_on_at_its_row(lives: Lives) -> None:
         assert pa.Table.from_batches(read).equals(rows)
 
 
+@pytest.mark.parametrize("flight", [True, False])
+def test_two_readers_of_a_large_relaxed_epoch_are_both_told_of_each_restart(lives: Lives, flight: bool) -> None:
+    """The first one finds out when the other one has read the whole epoch again."""
+    rows = large()
+    with tidegate.connect(lives.address, flight=flight) as one, tidegate.connect(lives.address, flight=flight) as two:
+        fed = one.create_task(PASSED, determinism="relaxed")
+        fed.add_split("t", rows)
+        fed.request_barrier()
+        for _ in range(2):
+            epochs = [next(client.task(fed.id, cursor=Cursor(1)).epochs()) for client in (one, two)]
+            for epoch in epochs:
+                next(epoch)
+            lives.kill_one()
+            again = two.task(fed.id, cursor=Cursor(1)).read_epoch()
+            assert again.sort_by("k").equals(rows)
+            for epoch in epochs:
+                with pytest.raises(tidegate.OutOfRange) as raised:
+                    epoch.finish()
+                assert raised.value.reason == "EPOCH_RESTARTED"
+
+
 FED: dict[str, Callable[[tidegate.Task, Any], object]] = {
     "split": lambda task, data: (task.add_split("t", data), task.request_barrier()),
     "transaction": lambda task, data: task.transact("x", 1, {"t": data}, seal=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,15 +14,18 @@ from pyspark.sql.datasource import DataSourceReader
 
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
-from tidegate.proto.errors import NotFound
-from tidegate.proto.values import InlineSplit, TaskOptions
+from tidegate.proto.errors import NotFound, Refused
+from tidegate.proto.values import FileSplit, TaskOptions
 from tidegate.spark.data_source.datasource import TidegateSource
-from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges
+from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges, result_of
+from tidegate.transport.access import Access
 from tidegate.transport.remote import RemoteService
 from tidegate.transport.result_streams import FlightConnection
 
+from ..executor.fakes import batch
+from ..executor.journal.restarts import Restarts
 from ..executor.plans import plan, read
-from ..server.running import remote_client
+from ..server.running import remote_client, served
 
 ROWS = pa.table({"n": range(3_000_000)})
 PLAN = plan(read("a", "n"), "n")
@@ -89,17 +93,13 @@ def test_a_file_that_the_server_does_not_find_is_said_when_the_schema_is_asked_f
 
 
 @pytest.fixture
-def begin() -> Callable[[RemoteService], str]:
-    """Makes the task of this test, or finds it."""
+def begin(tmp_path: Path) -> Callable[[RemoteService], str]:
+    """Makes the task of this test, or finds it: at once, because the task is idle meanwhile."""
+    pq.write_table(ROWS, file := tmp_path / "shared.parquet")
 
     def begin(service: RemoteService) -> str:
         options = TaskOptions(idle_seconds=KEPT_SECONDS)
-        task = service.create_task(
-            PLAN,
-            options,
-            {"a": [InlineSplit(schema=ROWS.schema, batches=tuple(ROWS.to_batches()))]},
-            request="a test of mine",
-        ).id
+        task = service.create_task(PLAN, options, {"a": [FileSplit(str(file))]}, request="a test of mine").id
         service.request_barrier(task, 1)
         return task
 
@@ -109,7 +109,7 @@ def begin() -> Callable[[RemoteService], str]:
 def shared(client: Client, begin: Callable[[RemoteService], str]) -> tuple[SharedResult, list[Range]]:
     service = client._service
     assert isinstance(service, RemoteService)
-    return SharedResult(service, begin, KEPT_SECONDS), ranges(begin(service), ROWS.num_rows, 2)
+    return SharedResult(service, begin, KEPT_SECONDS), ranges(result_of(service, begin(service)), 2)
 
 
 def test_readers_share_a_task_and_it_ends_with_the_last_of_them(
@@ -146,3 +146,41 @@ def test_a_reader_whose_task_is_deleted_goes_on_with_another_one(
     rest = list(rows)
     assert rest
     assert pa.Table.from_batches([first, *rest]) == ROWS.slice(1_500_000)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_partitions_that_are_read_before_and_after_a_restart_have_rows_of_one_result(
+    tmp_path: Path, changed: bool
+) -> None:
+    with Restarts(tmp_path) as service:
+        task = service.create()
+        task.add(0, 1)
+        task.add(2, 3)
+        task.seal()
+        with remote(service) as server:
+            first, second = ranges(result_of(server, task.id), 2)
+            assert values(server, task.id, second) == [2, 3]
+        service.kill()
+        if changed:
+            service.engine.function = lambda some: batch(*(value + 10 for value in some.column(0).to_pylist()))
+            service.engine.versions = lambda: {"engine": "another"}  # type: ignore[method-assign]
+        service.start()
+        with remote(service) as server:
+            if not changed:
+                assert values(server, task.id, first) == [0, 1]
+                return
+            for part in (first, second):
+                with pytest.raises(Refused, match="load the DataFrame again") as refused:
+                    values(server, task.id, part)
+                assert refused.value.reason == "RESULT_CHANGED"
+
+
+@contextmanager
+def remote(service: Restarts) -> Iterator[RemoteService]:
+    with served(service.manager) as address, closing(RemoteService(Access(address=address))) as opened:
+        yield opened
+
+
+def values(server: RemoteService, task: str, part: Range) -> list[int]:
+    read_part = SharedResult(server, lambda _: task, KEPT_SECONDS).read(part)
+    return [value for some in read_part for value in some.column(0).to_pylist()]

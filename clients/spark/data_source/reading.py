@@ -24,7 +24,7 @@ from ...transport.remote import RemoteService
 from .filters import pushed
 from .plan_parts import part_of
 from .shared_files import FileRows, SharedFiles, files_of
-from .shared_results import EPOCH, Range, Rows, SharedResult, barrier_of, batches, ranges, total_rows
+from .shared_results import EPOCH, Range, Rows, SharedResult, barrier_of, batches, ranges, result_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
             if self._result.options.result_files:
                 wanted = files_of(task, barrier_of(service, task).files)
             else:
-                wanted = ranges(task, total_rows(service, task), self._result.partitions)
+                wanted = ranges(result_of(service, task), self._result.partitions)
         return [InputPartition(part) for part in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ...proto.errors import EpochError, NotFound, Refused, TaskFailed, TidegateError
+from ...proto.errors import EpochError, NotFound, OutOfRange, Refused, TaskFailed, TidegateError
 from ...proto.values import Barrier, Cursor, Data, Finished, Reader, TaskPhase, after
 from ...transport.remote import RemoteService
 
@@ -30,29 +30,40 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows from `first` to before `end`, if there is one, of an epoch of a task."""
+    """The rows from `first` to before `end`, if there is one, of an epoch of a task. They are of this run of the epoch;
+    of any one if it is None.
+    """
 
     task: str
     epoch: int
     first: int
     end: int | None
+    run: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a task: so many rows, which belong to this run of its epoch."""
+
+    task: str
+    total: int
+    run: int
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The rows of one of the partitions of a result of `total` rows, which `task` has computed first."""
+    """The rows of one of the partitions of a result."""
 
-    task: str
-    total: int
+    result: Result
     first: int
     end: int
     reader: Reader
 
 
-def ranges(task: str, total: int, count: int) -> list[Range]:
+def ranges(result: Result, count: int) -> list[Range]:
     """The partitions of a result: ranges of about the same size, in order."""
-    bounds = [total * part // count for part in range(count + 1)]
-    return [Range(task, total, bounds[part], bounds[part + 1], Reader(part + 1, count)) for part in range(count)]
+    bounds = [result.total * part // count for part in range(count + 1)]
+    return [Range(result, bounds[part], bounds[part + 1], Reader(part + 1, count)) for part in range(count)]
 
 
 class SharedResult:
@@ -67,10 +78,10 @@ class SharedResult:
         """The rows of a partition. If the task is deleted meanwhile, the rest comes from the task that follows it."""
         row, left = wanted.first, _ATTEMPTS
         while True:
-            task = self._task(wanted)
+            result = self._result(wanted.result)
             try:
-                with self.reading(task, wanted.reader):
-                    for batch in batches(self._service, Rows(task, EPOCH, row, wanted.end)):
+                with self.reading(result.task, wanted.reader):
+                    for batch in batches(self._service, Rows(result.task, EPOCH, row, wanted.end, result.run)):
                         row, left = row + batch.num_rows, _ATTEMPTS
                         yield batch
                 return
@@ -78,17 +89,24 @@ class SharedResult:
                 left -= 1
                 if not left:
                     raise
+            except OutOfRange as restarted:
+                if restarted.reason != "EPOCH_RESTARTED":
+                    raise
+                raise computed_again() from restarted
 
-    def _task(self, wanted: Range) -> str:
-        """The task, with the result that the partitions were cut for."""
+    def _result(self, wanted: Result) -> Result:
+        """The result that the partitions were cut for."""
         task = self._begin(self._service)
-        if task != wanted.task and (now := total_rows(self._service, task)) != wanted.total:
+        if task == wanted.task:
+            return wanted
+        now = result_of(self._service, task)
+        if now.total != wanted.total:
             raise Refused(
-                f"the plan's result had {wanted.total:,} rows when Spark planned its partitions, and has {now:,} now: "
-                "the files that it reads have changed; load the DataFrame again",
+                f"the plan's result had {wanted.total:,} rows when Spark planned its partitions, and has {now.total:,} "
+                "now: the files that it reads have changed; load the DataFrame again",
                 reason="RESULT_CHANGED",
             )
-        return task
+        return now
 
     @contextmanager
     def reading(self, task: str, reader: Reader) -> Iterator[None]:
@@ -115,18 +133,38 @@ class SharedResult:
                 self._service.get_task(task)
 
 
-def total_rows(service: RemoteService, task: str) -> int:
-    """The number of rows of the task's epoch, once it is complete."""
-    return barrier_of(service, task).rows
+def result_of(service: RemoteService, task: str) -> Result:
+    """The result of the task's epoch, once it is complete."""
+    run = _run(service, task)
+    return Result(task, barrier_of(service, task, run).rows, run)
 
 
-def barrier_of(service: RemoteService, task: str) -> Barrier:
+def _run(service: RemoteService, task: str) -> int:
+    """The run of the task's epoch, as its first row says; 0 if it has no rows."""
+    while True:
+        for frame in service.next(task, Cursor(EPOCH), max_bytes=1, wait=_WAIT):
+            match frame:
+                case Data():
+                    return frame.cursor.run or 0
+                case Barrier():
+                    return 0
+
+
+def computed_again() -> Refused:
+    return Refused(
+        "the service was started again since Spark planned the partitions, and the plan's result may have other rows "
+        "now: load the DataFrame again",
+        reason="RESULT_CHANGED",
+    )
+
+
+def barrier_of(service: RemoteService, task: str, run: int = 0) -> Barrier:
     """The BARRIER of the task's epoch, once it is complete."""
     while True:
         info = service.get_task(task)
         if info.state is TaskPhase.FAILED:
             raise TaskFailed(info.error.message if info.error is not None else "the task has failed")
-        cursor = Cursor(EPOCH, info.statistics.output_rows)
+        cursor = Cursor(EPOCH, info.statistics.output_rows, run)
         try:
             frames = service.next(task, cursor, max_bytes=1, wait=_WAIT)
         except Refused as refused:
@@ -145,12 +183,14 @@ def barrier_of(service: RemoteService, task: str) -> Barrier:
 
 def batches(service: RemoteService, rows: Rows) -> Generator[pa.RecordBatch]:
     """These rows of an epoch, waiting for those that are not computed yet."""
-    cursor = Cursor(rows.epoch, rows.first)
+    cursor = Cursor(rows.epoch, rows.first, rows.run or 0)
     while rows.end is None or cursor.row < rows.end:
         frame: Any
         for frame in service.next(rows.task, cursor, wait=_WAIT):
             match frame:
                 case Data():
+                    if rows.run is not None and frame.cursor.run != rows.run:
+                        raise computed_again()
                     row = cursor.row
                     for batch in frame.batches:
                         left = batch.num_rows if rows.end is None else max(0, min(batch.num_rows, rows.end - row))
