@@ -12,7 +12,7 @@ from typing import Final
 
 from .. import ir
 from ..analysis.outer_references import OuterReferences
-from ..functions.added_calls import conjunction
+from ..functions.added_calls import call, conjunction
 from ..ir.boolean import conjuncts
 from ..ir.building import filtered
 from ..ir.visit import has, has_subquery, is_open, transform, transform_relations
@@ -24,11 +24,10 @@ _JOINED: Final = frozenset(
         ir.JoinType.LEFT_SEMI,
         ir.JoinType.LEFT_ANTI,
         ir.JoinType.LEFT_SINGLE,
+        ir.JoinType.LEFT_MARK,
     }
 )
-"""The types of joins that compare no more rows than the lateral joins do. A mark may be null for a pair that the right
-side leaves out: the join would have to look at every pair.
-"""
+"""The types of joins that compare no more rows than the lateral joins do."""
 
 
 def join_laterals(plan: ir.Plan) -> ir.Plan:
@@ -49,15 +48,17 @@ def _joined(relation: ir.LateralJoin, references: OuterReferences) -> ir.Relatio
     while isinstance(right, ir.Filter) and not has_subquery(right.condition):
         filters.append(right)
         right = right.input
-    if references.of(right).rows or relation.type not in _JOINED:
+    if references.of(right).rows or relation.type not in _JOINED or _may_be_unknown(relation):
         return relation
+    is_mark = relation.type is ir.JoinType.LEFT_MARK
     terms: list[ir.Expression] = []
     for filter_ in reversed(filters):
         conditions = conjuncts(filter_.condition)
         own = conjunction(term for term in conditions if not is_open(term))
         if own is not None:
             right = filtered(right, own, filter_.plan_path)
-        terms += [_over_both(term, len(relation.left.schema)) for term in conditions if is_open(term)]
+        between = [_over_both(term, len(relation.left.schema)) for term in conditions if is_open(term)]
+        terms += map(_certainly, between) if is_mark else between
     if relation.condition is not None:
         terms += conjuncts(relation.condition)
     return ir.Join(
@@ -68,6 +69,19 @@ def _joined(relation: ir.LateralJoin, references: OuterReferences) -> ir.Relatio
         schema=relation.schema,
         plan_path=relation.plan_path,
     )
+
+
+def _may_be_unknown(relation: ir.LateralJoin) -> bool:
+    """Tests for a mark that may be null for a pair of rows. The join would look at every pair, also at those that the
+    right side leaves out.
+    """
+    condition = relation.condition
+    return relation.type is ir.JoinType.LEFT_MARK and condition is not None and condition.type.nullable
+
+
+def _certainly(term: ir.Expression) -> ir.Expression:
+    """The term with false in place of null, as filters take it."""
+    return call("is_true", term) if term.type.nullable else term
 
 
 def _over_both(term: ir.Expression, width: int) -> ir.Expression:

@@ -201,6 +201,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "grouping sets": sql("SELECT g, k % 10 AS m, max(t) AS t FROM l GROUP BY GROUPING SETS ((g), (k % 10), ())"),
     "correlated": sql("SELECT k, t, (SELECT max(r.t) FROM r WHERE r.k = l.k) AS s FROM l", FED),
     "lateral join": by_hand(lambda: plans.lateral(*map(_read, SOURCES)), 2 * len(SCHEMA), FED, MANY),
+    "lateral mark": by_hand(lambda: plans.lateral(*map(_read, SOURCES), type_="LEFT_MARK"), len(SCHEMA) + 1, FED),
     "expand": by_hand(lambda: _expanded(_read("l")), 4),
     "unnest": unnested(LONG_ROW),
     "pack lists": over(
@@ -224,7 +225,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[sub.f.count().alias("n")])
     ),
     "interval join": built(lambda left, right: windows.interval_join(left, right, "k", after=1), FED, MANY),
-    "as-of join": built(lambda left, right: windows.as_of_join(left, right, "k", keys=["g"]), FED),
+    "as-of join": built(lambda left, right: windows.as_of_join(left, right, "k", keys=["g"]), FED, MANY),
     "rows on time": built(lambda left, _: windows.on_time(left, "k")),
     "continuous grouping sets": continuous(
         "SELECT g, k % 10 AS m, max(t) AS t FROM l GROUP BY GROUPING SETS ((g), (k % 10), ())"

@@ -36,6 +36,7 @@ SEARCHED = (
     ("100 KB", "limit"),
     ("1 KB", "sort by the text"),
     ("1 KB", "window"),
+    ("1 KB", "lateral mark"),
     ("8 B", "sort"),
     ("100 KB", "intersect"),
 )

@@ -117,14 +117,17 @@ def top(relation: object, count: int, mode: str, direction: str = "ASC") -> dict
 
 
 def lateral(
-    left: object, right: object, above: Callable[[dict[str, object]], object] = lambda matching: matching
+    left: object,
+    right: object,
+    above: Callable[[dict[str, object]], object] = lambda matching: matching,
+    type_: str = "INNER",
 ) -> dict[str, object]:
     """Each left row with the right rows that have its first column, or with what `above` makes of these."""
     outer = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
     is_equal = scalar("equal:any_any", column(0), outer, type_=_BOOL)
     matching = {"filter": {"input": right, "condition": is_equal}}
     always = {"literal": {"boolean": True}}
-    return {"lateralJoin": {"left": left, "right": above(matching), "type": "JOIN_TYPE_INNER", "expression": always}}
+    return {"lateralJoin": {"left": left, "right": above(matching), "type": f"JOIN_TYPE_{type_}", "expression": always}}
 
 
 def plan(relation: object, *names: str) -> PlanBytes:

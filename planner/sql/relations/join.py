@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ... import ir
+from ...ir.boolean import conjuncts, with_conjuncts
 from ..table import Table, select_list
 from ..writer import Writer
 
@@ -84,14 +85,32 @@ def _mark(condition: ir.Expression | None, kept: Table, other: Table, row: Write
     """The mark's SQL. DuckDB matches EXISTS and IN by hash; the general form, which compares every pair, is the last
     resort.
     """
-    on = row.condition(condition)
     if condition is None or not condition.type.nullable:
-        return f"EXISTS (SELECT 1 FROM {other.item} WHERE {on})"
+        return f"EXISTS (SELECT 1 FROM {other.item} WHERE {row.condition(_for_where(condition))})"
+    on = row.condition(condition)
     sides = _equality(condition, row.scope.rows[0], kept)
     if sides is not None:
         needle, value = sides
         return f"{row.expression(needle)} IN (SELECT {row.expression(value)} FROM {other.item})"
     return f"true IN (SELECT {on} FROM {other.item})"
+
+
+def _for_where(condition: ir.Expression | None) -> ir.Expression | None:
+    """The condition without `is_true` around its terms. WHERE takes null for false, and DuckDB sees equalities only
+    where nothing is around them.
+    """
+    if condition is None:
+        return None
+    terms = [_inside_of_is_true(term) for term in conjuncts(condition)]
+    return with_conjuncts(condition, terms)
+
+
+def _inside_of_is_true(term: ir.Expression) -> ir.Expression:
+    match term:
+        case ir.Call(function=ir.Function(name="is_true"), arguments=(ir.Call() as inside,)):
+            return inside
+        case _:
+            return term
 
 
 def _equality(condition: ir.Expression, row: tuple[str, ...], kept: Table) -> tuple[ir.Field, ir.Field] | None:

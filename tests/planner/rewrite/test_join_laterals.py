@@ -75,6 +75,10 @@ def of(type_: Type, name: str) -> ir.Relation:
     return join(left(), rights()[name](), type_, call("lte", col(1), col(3)), lateral=True)
 
 
+def mark(name: str, condition: ir.Expression | None) -> ir.Relation:
+    return join(left(), rights()[name](), Type.LEFT_MARK, condition, lateral=True)
+
+
 def within(relation: ir.Relation) -> ir.Relation:
     """The lateral join in a query whose row its right side compares with, too."""
     matching = filtered(right(), call("and", eq(col(0), col(0, outer=1)), eq(col(1), col(1, outer=2))))
@@ -115,6 +119,11 @@ CASES: Final = [
         for type_ in JOINED
         for name in rights()
     ),
+    *(
+        pytest.param(lambda name=name, on=on: mark(name, on), id=f"left_mark, {name}, {word}")
+        for name in rights()
+        for word, on in (("no condition", None), ("a condition", call("is_true", call("lte", col(1), col(3)))))
+    ),
     pytest.param(lambda: within(left()), id="within a query"),
 ]
 
@@ -145,7 +154,7 @@ def test_changes_add_up_to_what_the_lateral_join_says(make: Callable[[], ir.Rela
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: join(left(), same_key(right()), Type.LEFT_MARK, None, lateral=True),
+        lambda: mark("an equality", call("lte", col(1), col(3))),
         lambda: join(left(), project(same_key(right()), col(1)), Type.LEFT, None, lateral=True),
         lambda: join(left(), topn(same_key(right()), [asc(col(1))], 1), Type.LEFT, None, lateral=True),
         lambda: join(
@@ -156,7 +165,7 @@ def test_changes_add_up_to_what_the_lateral_join_says(make: Callable[[], ir.Rela
             lateral=True,
         ),
     ],
-    ids=["a mark", "a projection above", "first rows", "a query in the filter"],
+    ids=["a mark that may be null", "a projection above", "first rows", "a query in the filter"],
 )
 def test_other_lateral_joins_stay(make: Callable[[], ir.Relation]) -> None:
     assert has(join_laterals(plan(make())), ir.LateralJoin)
