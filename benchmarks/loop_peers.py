@@ -61,10 +61,14 @@ def loop_peer(
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     for name, table in tables.items():
         csv.write_csv(table, folder / f"{name}.csv")
-    program = str(Path(__file__).with_name(peer.program))
-    process = started([os.environ[peer.variable], program, kind, str(folder)], stack)
+    process = started(command(peer, kind, str(folder)), stack)
     answer(process)
     return partial(run, process, rows, SECONDS)
+
+
+def command(peer: Peer, *arguments: str) -> list[str]:
+    """The command that starts a peer that is there."""
+    return [os.environ[peer.variable], str(Path(__file__).with_name(peer.program)), *arguments]
 
 
 def run(process: subprocess.Popen[str], rows: int, seconds: float) -> None:

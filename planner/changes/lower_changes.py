@@ -37,7 +37,7 @@ from .ranked import limit_above
 from .recomputed_parts import lower_by_recomputing
 from .rendering import render
 from .rows_taken_back import check_write
-from .rowwise import chain_below, lower_chain, lower_unnest
+from .rowwise import Chain, chain_below, lower_chain, lower_unnest
 from .sets import lower_set
 from .unnesting import CannotPull, Unnesting, needs_rewriting
 from .whole import recomputed_whole
@@ -192,10 +192,14 @@ class _Lowering:
     def _final(self, relation: ir.TimeWindows | ir.LateRows) -> Step:
         check_outside_of_loops(relation)
         with_marks = marked(relation.input, self.shared)
-        node = yield relation.input if with_marks is None else with_marks
+        rows = relation.input if with_marks is None else with_marks
+        base = chain_below(rows)
+        if isinstance(base, ir.Window):
+            base = rows  # a limit above it is part of the window's work
+        chain = Chain(rows, base, (yield base))
         if isinstance(relation, ir.LateRows):
-            return lower_late_rows(relation, node, marks=with_marks is not None)
-        return lower_final_windows(relation, node, marks=with_marks is not None)
+            return lower_late_rows(relation, chain, marks=with_marks is not None)
+        return lower_final_windows(relation, chain, marks=with_marks is not None)
 
     def _back(self, relation: ir.Reference) -> BackNode:
         """The one node for all references to a loop."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeGuard
 
 from .. import ir
@@ -26,6 +26,15 @@ def chain_below(relation: ir.Relation) -> ir.Relation:
 
 def _is_chained(relation: ir.Relation) -> TypeGuard[Chained]:
     return isinstance(relation, Chained) and not subqueries_of(relation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """The rows of a chain of row-wise relations over `base`, whose rows `node` gives."""
+
+    rows: ir.Relation
+    base: ir.Relation
+    node: ChangeNode
 
 
 def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone: bool = False) -> ChangeNode:

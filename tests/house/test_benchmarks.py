@@ -20,6 +20,7 @@ from substrait.proto import Plan
 
 from benchmarks import (
     answers,
+    continuous_windows,
     exchange,
     loop_peers,
     loop_plans,
@@ -219,6 +220,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         lookup_batch_rows=50,
         aggregate_rows=70_000,
         window_rows=20_000,
+        continuous_window_rows=15_000,
         window_keys=10,
         merge_rows=70_000,
         loop_chain=20,
@@ -254,6 +256,12 @@ def test_the_windows_case_runs_every_contender(tiny: Settings) -> None:
     report = CASES["windows"](tiny)
     assert len(report.rows) == 9
     assert all(target.value is not None for target in report.targets)
+
+
+def test_the_continuous_windows_case_runs_tidegate_without_its_peers(tiny: Settings) -> None:
+    report = CASES["continuous-windows"](tiny)
+    assert [row[0] for row in report.rows] == [continuous_windows.TUMBLING, continuous_windows.SLIDING]
+    assert len(report.notes) == len(continuous_windows.PEERS)
 
 
 def test_the_profit_case_runs_every_contender(tiny: Settings) -> None:

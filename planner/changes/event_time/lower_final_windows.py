@@ -37,7 +37,7 @@ from ...sql.states import render_total, states_of
 from ..aggregates import slices_of
 from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
 from ..rendering import leaf, render, with_positions
-from ..rowwise import lower_chain
+from ..rowwise import Chain, lower_chain
 from ..sets import distinct
 
 _NO_MARK: Final = int64(NEVER)
@@ -102,9 +102,9 @@ def check_outside_of_loops(relation: ir.OfTime) -> None:
         raise PlanError(Problem(place=relation.plan_path, reason="FINAL_IN_LOOP", message=message))
 
 
-def lower_late_rows(relation: ir.LateRows, node: ChangeNode, *, marks: bool) -> ChangeNode:
+def lower_late_rows(relation: ir.LateRows, chain: Chain, *, marks: bool) -> ChangeNode:
     schema = relation.schema
-    wide = _wide(relation, node, (relation.ends or relation.mark, *columns(schema)), marks=marks)
+    wide = _wide(relation, chain, (relation.ends or relation.mark, *columns(schema)), marks=marks)
     return OnTimeNode(
         input=wide,
         closing=relation.closing,
@@ -116,7 +116,7 @@ def lower_late_rows(relation: ir.LateRows, node: ChangeNode, *, marks: bool) -> 
     )
 
 
-def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bool) -> ChangeNode:
+def lower_final_windows(relation: ir.TimeWindows, chain: Chain, *, marks: bool) -> ChangeNode:
     """The windows over rows of the mark, the keys, and the columns that measures read."""
     below, keys, plan_path = relation.input.schema, relation.keys, relation.plan_path
     read = read_by_measures(relation)
@@ -124,7 +124,7 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
     types = tuple(expression.type for expression in carried)
     judged_by = () if relation.ends is None else (relation.ends,)
     rows = OnTimeNode(
-        input=_wide(relation, node, (*judged_by, *carried), marks=marks),
+        input=_wide(relation, chain, (*judged_by, *carried), marks=marks),
         closing=relation.closing,
         output=range(len(judged_by), len(judged_by) + len(types)),
         marked=marks,
@@ -183,17 +183,13 @@ def _sliced(
 
 
 def _wide(
-    relation: ir.TimeWindows | ir.LateRows, node: ChangeNode, expressions: tuple[ir.Expression, ...], *, marks: bool
+    relation: ir.TimeWindows | ir.LateRows, chain: Chain, expressions: tuple[ir.Expression, ...], *, marks: bool
 ) -> ChangeNode:
     """The expressions over the rows that are in a window, and the watermarks at the rows."""
-    below, plan_path = relation.input.schema, relation.plan_path
-    schema = below
     if marks:
-        schema = (*below, INT64)
-        expressions = (*expressions, ir.Field(index=len(below), type=INT64))
-    base = leaf(schema, plan_path)
-    rows = _in_a_window(base, relation.mark, relation.closing)
-    return lower_chain(project(rows, expressions), base, node)
+        expressions = (*expressions, ir.Field(index=len(relation.input.schema), type=INT64))
+    rows = _in_a_window(chain.rows, relation.mark, relation.closing)
+    return lower_chain(project(rows, expressions, relation.plan_path), chain.base, chain.node)
 
 
 def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: AnyClosing | IntervalClosing) -> ir.Relation:
