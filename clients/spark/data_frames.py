@@ -36,11 +36,16 @@ def as_frame(data: DataFrame | str | os.PathLike[str]) -> DataFrame:
     """The DataFrame itself; for a path, the DataFrame that the active session loads."""
     if isinstance(data, str | os.PathLike):
         return active_session("a path can be loaded").read.load(os.fspath(data))
-    if not isinstance(data, DataFrame):
-        raise InvalidRequest(
-            f"the data to feed must be a Spark DataFrame or a path, not {type(data).__name__}", reason="NOT_A_FRAME"
-        )
-    return data
+    return data_frame(data, "the data to feed", "a Spark DataFrame or a path")
+
+
+def data_frame(data: Any, what: str, wanted: str = "a Spark DataFrame") -> DataFrame:
+    """The DataFrame itself; for one of pandas-on-Spark, its columns without its index."""
+    # A DataFrame of Spark Connect has every attribute: a column of this name, should there be one.
+    frame = data.to_spark() if hasattr(type(data), "to_spark") else data
+    if not isinstance(frame, DataFrame):
+        raise InvalidRequest(f"{what} must be {wanted}, not {type(data).__name__}", reason="NOT_A_FRAME")
+    return frame
 
 
 def active_session(what: str) -> SparkSession:

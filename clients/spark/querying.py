@@ -20,7 +20,7 @@ from ..proto.source_names import check_fed, fed_source
 from ..proto.spark_frames import FedFrame, Feeds, FrameFeeds, Resulting
 from ..proto.values import FileSplit, MissingColumns, SourceInfo
 from ..task_options import Options, chosen
-from .data_frames import active_session, case_sensitive, estimated_bytes, is_classic
+from .data_frames import active_session, case_sensitive, data_frame, estimated_bytes, is_classic
 from .data_source.reading import spark_schema
 from .epoch_units import parts
 from .feed_frames import feed
@@ -64,6 +64,7 @@ def over_frames(
     **options: Unpack[Options],
 ) -> DataFrame:
     """The plan's rows. A DataFrame that the plan does not read is refused, unless it `may_be_unread`."""
+    frames = {name: data_frame(frame, f"the rows of source {name!r}") for name, frame in frames.items()}
     session = _session(frames)
     if client is not None and client.address is not None:
         return _by_server(plan, frames, client, staging, options, session, may_be_unread=may_be_unread)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from ..client import Client
 from ..plans import with_parameters
 from ..proto.errors import InvalidRequest
+from .data_frames import data_frame
 from .frame_columns import arrow_type
 from .querying import over_frames
 
@@ -33,8 +34,9 @@ def sql(
     as the DataFrames have them, in the same upper and lower case. The plan runs as in `query`. `parameters` are the
     values of `$1`, `$2` and so on in the query.
     """
-    plan = with_parameters(_planned(text, frames), dict(enumerate(parameters)))
-    return over_frames(plan, frames, client=client, staging=staging, may_be_unread=True)
+    tables = {name: data_frame(frame, f"table {name!r}") for name, frame in frames.items()}
+    plan = with_parameters(_planned(text, tables), dict(enumerate(parameters)))
+    return over_frames(plan, tables, client=client, staging=staging, may_be_unread=True)
 
 
 def _planned(text: str, frames: dict[str, DataFrame]) -> bytes:

@@ -24,7 +24,7 @@ from ..task import Task
 from ..transport.access import Access, access
 from ..transport.feeder import checkpoint_name
 from ..transport.remote import RemoteService
-from .data_frames import is_classic
+from .data_frames import data_frame, is_classic
 from .feed_frames import prepared, settled
 from .streamed_batches import batch_before, repeated
 from .wait_for_readers import checkpointed, once_read
@@ -71,7 +71,7 @@ def stream(
       never ahead of what the task can be restored to. A query that does not seal waits for one that does.
     - `wait`: the seconds that a batch waits at most until a client has read.
     """
-    if not frame.isStreaming:
+    if not data_frame(frame, "the data to stream").isStreaming:
         raise InvalidRequest(
             "stream() takes a streaming DataFrame (spark.readStream); feed() takes the others", reason="NOT_STREAMING"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,10 @@ from tidegate.client import Client
 from tidegate.spark import feed, query
 from tidegate.training import Loader, Shuffle
 
-from .conftest import handed_on
+from .conftest import handed_on, rows_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: For each type of Spark that is fed: an expression, and the type that a plan has for it.
 FED = {
@@ -70,6 +71,48 @@ def test_a_frame_is_taken_where_arrow_data_is_taken(spark: SparkSession, client:
         client.run_graph(graph).table(),
     ]
     assert [table.to_pydict() for table in taken] == [frame.toArrow().to_pydict()] * 3
+
+
+@dataclass
+class OfPandas:
+    """Stands for a DataFrame of pandas-on-Spark, which PySpark 4.3 does not import beside pandas 3."""
+
+    frame: DataFrame
+
+    def to_spark(self) -> DataFrame:
+        """Without the index."""
+        return self.frame.drop("__index_level_0__")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.frame.toArrow().__arrow_c_stream__(requested_schema)
+
+
+def test_a_frame_of_pandas_on_spark_is_taken_without_its_index(spark: SparkSession, client: Client) -> None:
+    frame = OfPandas(spark.range(3).selectExpr("id AS __index_level_0__", "id AS k", "id * 2 AS v"))
+    plan = handed_on()
+    with client.create_task(plan) as task:
+        feed(frame, task, "rows")
+        fed = rows_of(task)
+    tables = [client.query(plan, {"rows": frame}), client.dataset(frame).table()]
+    answers = [tidegate.spark.query(plan, {"rows": frame}), tidegate.spark.sql("SELECT * FROM rows", rows=frame)]
+    expected = [{"k": k, "v": 2 * k} for k in range(3)]
+    assert [fed, *(table.to_pylist() for table in tables)] == [expected] * 3
+    assert [sorted(answer.toArrow().to_pylist(), key=lambda row: row["k"]) for answer in answers] == [expected] * 2
+
+
+def test_what_is_no_dataframe_is_refused(client: Client) -> None:
+    with client.create_task(handed_on()) as task:
+        for call in (
+            lambda: feed(7, task, "rows"),
+            lambda: tidegate.spark.stream("/a/path", task, "rows"),
+            lambda: tidegate.spark.query(handed_on(), {"rows": "/a/path"}),
+            lambda: tidegate.spark.sql("SELECT * FROM rows", rows=pa.table({"k": [1]})),
+        ):
+            with pytest.raises(
+                tidegate.InvalidRequest, match=r"must be a Spark DataFrame.*, not (int|str|Table)"
+            ) as no:
+                call()
+            assert no.value.reason == "NOT_A_FRAME"
 
 
 @pytest.mark.parametrize("how", ["staged", "pushed"])
