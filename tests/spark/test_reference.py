@@ -46,6 +46,14 @@ def test_a_path_is_loaded_by_the_active_session(spark: SparkSession, task: Task,
     assert rows_of(task) == pa.table(kv(0, 5)).to_pylist()
 
 
+def test_a_file_that_is_read_twice_is_computed(spark: SparkSession, task: Task, table: Write) -> None:
+    folder = str(table(kv(0, 5)))
+    fed = feed(spark.read.parquet(folder, folder), task, "rows")
+    assert (fed.way, fed.rows) == (Way.STAGED, 10)
+    assert "more than once" in fed.why
+    assert sorted(row["k"] for row in rows_of(task)) == sorted([*range(5)] * 2)
+
+
 def test_columns_that_the_plan_does_not_read_may_be_computed(spark: SparkSession, task: Task, table: Write) -> None:
     frame = spark.read.parquet(str(table(kv(0, 5)))).selectExpr("v", "k", "k + v AS more")
     assert feed(frame, task, "rows").way is Way.REFERENCE

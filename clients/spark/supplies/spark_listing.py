@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from ..data_frames import elements
@@ -50,7 +51,11 @@ def listed(scan: Any, wanted: Sequence[str]) -> tuple[ListedFile, ...]:
         values = folder.values() if partition_fields else None
         partition = tuple(_value(values, at, type_) for at, type_ in partition_fields)
         listed_files.extend(_files(folder.files(), partition))
-    return tuple(sorted(listed_files, key=lambda file: file.path.encode().split(b"/")))
+    listed_files.sort(key=lambda file: file.path.encode().split(b"/"))
+    for file, following in pairwise(listed_files):
+        if file.path == following.path:
+            raise NotPlain(f"the DataFrame reads {file.path} more than once")
+    return tuple(listed_files)
 
 
 def _files(statuses: Any, partition: tuple[int | str | None, ...]) -> Iterator[ListedFile]:
