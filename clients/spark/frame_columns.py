@@ -69,6 +69,15 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def numbered(columns: Sequence[Column]) -> list[str]:
+    """Spark's expressions of the columns under other names, for `mapInArrow`: it finds no column with a dot in its
+    name.
+    """
+    return [f"{quoted(column.name)} AS _{number}" for number, column in enumerate(columns)] or [
+        "cast(null AS int) AS _"
+    ]
+
+
 def wanted_columns(
     schema: spark.StructType,
     source: str,

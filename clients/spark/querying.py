@@ -24,7 +24,7 @@ from .data_frames import active_session, case_sensitive, data_frame, estimated_b
 from .data_source.reading import spark_schema
 from .epoch_units import parts
 from .feed_frames import feed
-from .frame_columns import quoted, wanted_columns
+from .frame_columns import numbered, wanted_columns
 from .supplies.by_reference import referenced
 from .supplies.spark_listing import NotPlain
 
@@ -139,7 +139,7 @@ class _Feeding:
                 pass
             else:
                 return [split for part in parts(files.units, None, files.groups, None) for split in part.splits]
-        selected = frame.selectExpr(*[quoted(column.name) for column in columns] or ["cast(null AS int) AS _"])
+        selected = frame.selectExpr(*numbered(columns))
         fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
         return FedFrame(frame=selected, schema=pa.schema(fields), bytes=estimated_bytes(selected))
 

@@ -166,6 +166,17 @@ def test_a_narrower_type_is_widened(spark: SparkSession, client: Client) -> None
     assert task.read_epoch().to_pydict() == {"k": [0, 1, 2], "v": [0.0, 1.0, 2.0]}
 
 
+def test_a_name_may_have_dots_and_spaces_and_quotes(spark: SparkSession, remote: Client) -> None:
+    names = ("a.b", "c d", "e`f", "a")
+    frame = spark.range(1).selectExpr(*[f"id + {at} AS `{name.replace('`', '``')}`" for at, name in enumerate(names)])
+    plan = handed_on(dict.fromkeys(names, sub.i64))
+    with remote.create_task(plan) as task:
+        assert feed(frame, task, "rows", how="pushed", order_by="a.b").rows == 1
+        pushed = rows_of(task)
+    expected = dict(zip(names, range(4), strict=True))
+    assert [pushed, query(plan, {"rows": frame}).toArrow().to_pylist()] == [[expected]] * 2
+
+
 def test_two_columns_of_one_name_are_refused(spark: SparkSession, client: Client) -> None:
     task = client.create_task(handed_on({"k": sub.i64}))
     with pytest.raises(tidegate.InvalidRequest, match="column 'k' could be any of") as refused:

@@ -24,7 +24,7 @@ from ...task import Task
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..epoch_units import Unit
-from ..frame_columns import Column, quoted
+from ..frame_columns import Column, numbered, quoted
 from ..uploading import in_uploads, upload
 
 _SENT: Final = pa.schema(
@@ -110,14 +110,15 @@ def pushed(
         job = secrets.token_hex(8)
     else:
         task.service.drop_uploads(task.id, job)
-    selected = frame.selectExpr(*[quoted(column.name) for column in columns] or ["cast(null AS int) AS _"])
+    rows = frame
     if order_by:
         rest = [column.name for column in columns if column.name not in order_by]
-        selected = selected.orderBy(*map(quoted, (*order_by, *rest)))
+        rows = rows.selectExpr(*[quoted(column.name) for column in columns])
+        rows = rows.orderBy(*map(quoted, (*order_by, *rest)))
     fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
     push = Push(task.access, task.id, job, pa.schema(fields))
     try:
-        sent = selected.mapInArrow(push, _SENT_DDL).collect()
+        sent = rows.selectExpr(*numbered(columns)).mapInArrow(push, _SENT_DDL).collect()
         for row in sent:
             if row["reason"]:
                 raise _refusal(row["refused"], row["reason"])
