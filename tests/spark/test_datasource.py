@@ -401,15 +401,22 @@ def test_a_dataframe_that_does_not_fit_is_refused_before_it_runs_and_the_task_go
         assert task.read_epoch().to_pylist() == [{"k": 0, "n": 0}]
 
 
-def test_a_sink_refuses_the_output_mode_complete(
-    registered: SparkSession, address: str, client: Client, tmp_path: Path
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("complete", r"feed the rows that change with tidegate\.spark\.stream"),
+        ("update", "does not support Update mode"),
+    ],
+)
+def test_a_sink_refuses_every_output_mode_but_append(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path, mode: str, why: str
 ) -> None:
     new_file(tmp_path, 1)
     with client.create_task(PAIRS) as task:
         counted = registered.readStream.schema("k long, n long").json(str(tmp_path / "rows")).groupBy("k").count()
-        writer = counted.selectExpr("k", "count AS n").writeStream.format("tidegate").outputMode("complete")
+        writer = counted.selectExpr("k", "count AS n").writeStream.format("tidegate").outputMode(mode)
         to_task = writer.option("server", address).option("task", task.id).option("source", "a")
-        with pytest.raises(Exception, match=r"as outputMode\('complete'\) would"):
+        with pytest.raises(Exception, match=why):
             to_task.option("checkpointLocation", str(tmp_path / "query")).start().awaitTermination()
 
 

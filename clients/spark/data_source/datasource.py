@@ -120,7 +120,8 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         if overwrite:
             raise InvalidRequest(
                 "a batch adds splits to a task and cannot overwrite its splits, as outputMode('complete') would: write "
-                "with outputMode('append'), or 'update'"
+                "with outputMode('append'), or feed the rows that change with tidegate.spark.stream and "
+                "outputMode('update')"
             )
         sink, gaps = _sink(options, schema), _flag(options, "gaps", False)
         return StreamSinkWriter(sink, secrets.token_hex(8), options.get("txnappid"), gaps=gaps)
