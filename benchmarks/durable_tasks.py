@@ -13,6 +13,7 @@ the defaults of a task: the work that it does again.
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -176,9 +177,19 @@ def state_of_join(folder: Path, settings: Settings) -> tuple[Runs, Spread | None
     changed = sum(size for path, size in behind.items() if path not in whole) / sum(whole.values())
     back, reading = [], []
     for _ in range(settings.rounds):
+        leave_to_disk(behind)
         reading.append(_clocked(lambda: [path.read_bytes() for path in behind]))
+        leave_to_disk(behind)
         back.append(start(data, [task.id])[1])
     return Runs({STATE: tuple(back), READING: tuple(reading)}), Spread.of((changed,))
+
+
+def leave_to_disk(paths: Iterable[Path]) -> None:
+    """Have the system forget the bytes of these files, so that the next reader reads them from the disk."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def work_again(folder: Path, settings: Settings) -> Runs:
