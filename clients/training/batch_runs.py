@@ -108,20 +108,28 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays."""
+    """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays.
+
+    Arrays that are delivered as they are get into their batches here, on the thread that builds ahead.
+    """
 
     layout: Layout
     ready: tuple[Ready, ...]
     bytes: int
     end: Position | None
 
+    def __post_init__(self) -> None:
+        names = self.layout.names_of_arrays()
+        if names is not None:
+            for ready in self.ready:
+                ready.batch.update(zip(names, ready.columns, strict=True))
+
     def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
         """The batches, each with the position after it. An epoch's end is a position without a batch."""
-        names = self.layout.names_of_arrays()
+        is_filled = self.layout.names_of_arrays() is not None
         for ready in self.ready:
-            ready.batch.update(
-                self.layout.delivered(ready.columns) if names is None else zip(names, ready.columns, strict=True)
-            )
+            if not is_filled:
+                ready.batch.update(self.layout.delivered(ready.columns))
             ready.batch.after = ready.after
             yield ready.batch, ready.after
         if self.end is not None:

@@ -40,11 +40,12 @@ class Prefetch:
         return run
 
     def took(self, batches: int, size: float) -> None:
-        """Record that the user has taken batches."""
+        """Record that the user has taken batches. The thread stays asleep until there is room for another run."""
         with self._changed:
             self._batches -= batches
             self._bytes -= size
-            self._changed.notify_all()
+            if self._has_room():
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Let the thread end after the run that it builds."""
@@ -73,10 +74,11 @@ class Prefetch:
 
     def _may_go_on(self) -> bool:
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._closed or (self._batches < self._most_batches and self._bytes < self._most_bytes)
-            )
+            self._changed.wait_for(lambda: self._closed or self._has_room())
             return not self._closed
+
+    def _has_room(self) -> bool:
+        return self._batches < self._most_batches and self._bytes < self._most_bytes
 
     def _add(self, run: Run) -> None:
         with self._changed:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tidegate.training.batch import Batch, Position
@@ -19,7 +20,7 @@ BATCHES, SIZE = 4, 100
 
 def run_of(number: int) -> Run:
     ready = tuple(Ready((), Batch(number=number), Position()) for _ in range(BATCHES))
-    return Run(cast("Layout", None), ready, SIZE, None)
+    return Run(Layout(schema=pa.schema([]), forms=()), ready, SIZE, None)
 
 
 class Builder:
