@@ -158,6 +158,7 @@ class Readers(RuleBasedStateMachine):
             if reader.cursor.epoch <= len(self.epochs):
                 self.step(reader)
         self.acknowledge(reader)
+        self.service.durable.flush()  # else a kill may forget it, and the rows come again
 
     def step(self, reader: Reader) -> None:
         """Read a row or a barrier, or begin the epoch again. All rows that the reader has of it are of one run."""
