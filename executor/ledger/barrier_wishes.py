@@ -37,10 +37,17 @@ def said_by_barrier(seal: Seal, name_of: Callable[[str], str]) -> Said:
 
 @dataclass(slots=True)
 class BarrierWishes:
-    """The wishes of the barriers of sealed epochs that are not acknowledged."""
+    """The wishes of the barriers of sealed epochs that are not acknowledged, and of the last acknowledged one: its
+    request may come again, because its answer was lost.
+    """
 
     checkpoints: dict[int, str] = field(default_factory=dict)
+    """Of epochs that are not acknowledged."""
     _said: dict[int, Said] = field(default_factory=dict)
+    _acknowledged: int = 0
+    _checkpoint: str | None = None
+    """Of the last acknowledged epoch, as `_said_last` is."""
+    _said_last: Said = field(default_factory=dict)
 
     def note(self, epoch: int, checkpoint: str | None, said: Said) -> None:
         """Note the wishes of the barrier that seals this epoch."""
@@ -50,11 +57,15 @@ class BarrierWishes:
 
     def wish(self, epoch: int, checkpoint: str | None) -> None:
         """Note the wish for a checkpoint, which has a name made of the epoch if it has no other one."""
-        if checkpoint is not None:
+        if checkpoint is not None and epoch > self._acknowledged:
             self.checkpoints.setdefault(epoch, checkpoint or f"epoch-{epoch}")
 
+    def checkpoint(self, epoch: int) -> str | None:
+        """The name of the checkpoint that the barrier of this epoch takes."""
+        return self._checkpoint if epoch == self._acknowledged else self.checkpoints.get(epoch)
+
     def said(self, epoch: int) -> Said:
-        return self._said.get(epoch, NOTHING)
+        return self._said_last if epoch == self._acknowledged else self._said.get(epoch, NOTHING)
 
     def has_said(self, epoch: int, said: Said) -> bool:
         """True if the barrier of this epoch has said all this of sources."""
@@ -70,8 +81,10 @@ class BarrierWishes:
             )
 
     def forget(self, epoch: int) -> None:
-        self.checkpoints.pop(epoch, None)
-        self._said.pop(epoch, None)
+        """Note that this epoch is acknowledged: the one behind the last that was."""
+        self._acknowledged = epoch
+        self._checkpoint = self.checkpoints.pop(epoch, None)
+        self._said_last = self._said.pop(epoch, NOTHING)
 
 
 def checkpoint_too_late(epoch: int) -> Refused:

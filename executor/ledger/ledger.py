@@ -267,7 +267,7 @@ class Ledger:
 
     def _can_take(self, epoch: int, checkpoint: str | None) -> bool:
         """True if a sealed epoch has a checkpoint of this name, or can still get one."""
-        taken = self._wishes.checkpoints.get(epoch)
+        taken = self._wishes.checkpoint(epoch)
         if checkpoint is None or taken is not None:
             return checkpoint in (None, "", taken)
         return any(open_epoch.number == epoch for open_epoch in self.epochs)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.adding import add_splits
+from tidegate.executor.api.computation import Source
+from tidegate.executor.ledger.epoch import FIRST
+from tidegate.executor.ledger.ledger import Ledger
 from tidegate.proto.errors import Exhausted, InvalidRequest, OutOfRange, Refused
-from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Finished
+from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Finished, Seal
 
-from .fakes import FakeEngine, rows, running
+from .fakes import SCHEMA, FakeEngine, rows, running
 
 TWO = FakeEngine(sources=("a", "b"))
 
@@ -50,6 +53,31 @@ def test_a_second_request_does_not_join_once_something_was_added() -> None:
         task.seal()
         task.add(2)
         assert task.seal() == 2
+
+
+@pytest.mark.parametrize(
+    "seal",
+    [Seal(after=1), Seal(after=1, checkpoint=""), Seal(after=1, checkpoint="mine"), Seal(after=1, watermarks={"a": 7})],
+)
+def test_a_repeated_request_joins_its_epoch_though_it_was_acknowledged_meanwhile(seal: Seal) -> None:
+    ledger = Ledger((Source(name="a", schema=SCHEMA, static=False, split_kinds=("inline",)),), 100, FIRST)
+    ledger.request_barrier(None, Seal(checkpoint="earlier"), 0)
+    ledger.read(1)
+    assert ledger.request_barrier(None, seal, 0) == (2, True)
+    while ledger.epochs:
+        ledger.finish(ledger.epochs[0])
+    ledger.forget(3)
+    assert ledger.request_barrier(None, seal, 0) == (2, False)
+    assert ledger.checkpoints == 0
+
+
+def test_a_request_for_another_checkpoint_does_not_join_an_acknowledged_epoch() -> None:
+    ledger = Ledger((), 100, FIRST)
+    ledger.request_barrier(None, Seal(checkpoint="theirs"), 0)
+    ledger.finish(ledger.epochs[0])
+    ledger.forget(2)
+    assert ledger.request_barrier(None, Seal(after=0, checkpoint="mine"), 0) == (2, True)
+    assert ledger.checkpoint(2) == "mine"
 
 
 def test_a_request_that_names_a_sealed_epoch_changes_nothing() -> None:
