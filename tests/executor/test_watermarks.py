@@ -138,7 +138,9 @@ def test_a_stream_has_the_least_of_what_it_is_made_of(
     inputs: tuple[int | None, ...], sources: tuple[int | None, ...], expected: int | None
 ) -> None:
     schema = pa.schema([("k", pa.int64())])
-    streams = [BatchStream(schema, (), watermark) for watermark in inputs]
+    streams = [BatchStream(schema, ()) for _ in inputs]
+    for one, watermark in zip(streams, inputs, strict=True):
+        one.watermark = watermark
     stream = MeteredStream(schema, iter(()), Meter("Join", "here"), inputs=streams)
     stream.reads({f"source {number}": watermark for number, watermark in enumerate(sources)})
     assert list(stream) == []
