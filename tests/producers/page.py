@@ -60,8 +60,8 @@ Tested: the TPC-H plans of DataFusion (22), DuckDB 1.1.3's extension (15, it wri
 A plan that takes a function from an extension means that extension's function. Some producers write a name without an
 extension, and mean their own function of that name. So Tidegate looks at the field `producer` of the plan's `version`.
 It knows names that begin with `datafusion`, `duckdb`, `ibis-substrait`, `isthmus` or `substrait-java`, in upper or
-lower case, and runs the producer's function. A plan without such a name is read as Substrait says. The rows with "with
-an extension, too" are the exceptions: there the producer names Substrait's extension, and means its own function.
+lower case, and runs the producer's function. Tidegate reads a plan without such a name as Substrait says. In the rows
+with "with an extension, too", the producer names Substrait's extension, and means its own function all the same.
 
 | Producer | Written | Meant |
 |---|---|---|
@@ -214,7 +214,7 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate reads an equality in the join's condition as the comparison of `NOT IN`, and the rest as the subquery's own condition. If the condition is true for no inner row, and an equality is null for some inner row, the outer row is lost, although SQL may keep it. This can happen with `NOT EXISTS`, and with `NOT IN` over a subquery that itself compares a column with the outer row by `=`. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
 | a column of instants of a time zone other than UTC | instants without their zone. `date_part`, `date_trunc`, `to_local_time`, casts to dates and texts, and intervals of days and months are those of UTC; there is no warning |
-| `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so Tidegate cannot know. The answer is that of the call without it, and there is no warning. The list below has such queries: they run "as written" |
+| `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so there is no warning. The list below has such queries: they run "as written" |
 
 Six plans that DuckDB wrote (3, 5, 7, 8, 10 and 18) have the filter `o_custkey <= 7499`: the largest key in the data
 that DuckDB had. On larger data they return only rows of those customers.
