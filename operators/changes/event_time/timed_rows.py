@@ -68,7 +68,10 @@ class TimedRows(Arrangement):
 
     def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:  # noqa: ARG002 - the order is not that of the keys' hashes
         if len(rows):
-            self._insert_run(entries(rows, _words(numbers_of(rows)), rows.hashes(), weights, rounds))
+            self._insert_run(entries(rows, *self._hashes(rows), weights, rounds))
+
+    def _hashes(self, rows: Rows, keys: Rows | None = None) -> tuple[Hashes, Hashes]:  # noqa: ARG002 - the key is a number
+        return _words(numbers_of(rows)), rows.hashes()
 
 
 def numbers_of(rows: Rows, column: int = 0) -> Numbers:

@@ -17,7 +17,16 @@ from ...arrays.ordering import Order
 from ...core.interrupts import beside
 from ...core.room import has_room
 from ..values.change import Change, ManyRounds, Numbers, Rounds
-from ..values.consolidate import Arrange, Entries, consolidate, consolidated, entries, to_merge
+from ..values.consolidate import (
+    Arrange,
+    Entries,
+    consolidate,
+    consolidated,
+    entries,
+    is_consolidated,
+    timed_hashes,
+    to_merge,
+)
 from ..values.merged_runs import Merge, merged
 from ..values.portions import TOGETHER
 from ..values.rows import Rows
@@ -121,9 +130,37 @@ class Arrangement:
             others = self._packed.add(rows, weights, rounds)
             if others is None:
                 return
-            rows, weights, rounds = rows.take(others), weights.take(others, axis=0), _taken(rounds, others)
-            keys = None
+            if len(others) < len(rows):
+                rows, weights, rounds = rows.take(others), weights.take(others, axis=0), _taken(rounds, others)
+                keys = None
         self._insert_hashed(rows, weights, rounds, keys)
+
+    def insert_saved(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> None:
+        """`insert_numbers` for all entries of what was a run of such an arrangement. If they are in the order of one
+        and cannot be packed, they stay this run: nothing is moved.
+        """
+        if self._packed is not None and self._packed.packs(rows, rounds):
+            run = None
+        else:
+            run = self._as_run(rows, weights, rounds)
+        if run is None:
+            self.insert_numbers(rows, weights.astype(np.int64, copy=False), rounds)
+        else:
+            self.looked_at += len(run)
+            self.insert_run(run)
+
+    def _as_run(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> Entries | None:
+        """The entries as a run; None where they are not sure to be in the order of one."""
+        if self._arrange is not None:
+            return None
+        key_hashes, row_hashes = self._hashes(rows)
+        run = Entries(key_hashes, timed_hashes(row_hashes, rounds), rows, weights, rounds)
+        return run if is_consolidated(run) else None
+
+    def _hashes(self, rows: Rows, keys: Rows | None = None) -> tuple[Hashes, Hashes]:
+        """The numbers that runs are in the order of: of the keys, then of the rows."""
+        key_hashes = (rows.select(self._key) if keys is None else keys).hashes()
+        return key_hashes, key_hashes if self._whole else rows.hashes()
 
     def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:
         if not len(rows):
@@ -136,8 +173,7 @@ class Arrangement:
                 of_some = tuple(number[some] for number in rounds)
                 self._insert_hashed(rows.part(some), weights[some], of_some, None if keys is None else keys.part(some))
             return
-        key_hashes = (rows.select(self._key) if keys is None else keys).hashes()
-        row_hashes = key_hashes if self._whole else rows.hashes()
+        key_hashes, row_hashes = self._hashes(rows, keys)
         arrange = self._arrange if len(rows) > _FEW else None
         run = entries(rows, key_hashes, row_hashes, weights, rounds, arrange)
         if len(run) > _FEW:

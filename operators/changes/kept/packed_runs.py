@@ -74,9 +74,25 @@ class PackedRuns:
             self.insert(packed(self.layout, words, weights))
         if which is None:
             return None
+        if not len(which):
+            return np.arange(len(rows) if there is None else len(there))
         others = np.ones(len(rows) if there is None else len(there), dtype=np.bool_)
         others[which] = False
         return others.nonzero()[0]
+
+    def packs(self, rows: Rows, rounds: ManyRounds) -> bool:
+        """True if `add` would keep some of these rows."""
+        there = rows.without_nulls()
+        if there is not None:
+            which = there.nonzero()[0]
+            rows, rounds = rows.take(which), _taken(rounds, which)
+        ordered = self._form.in_word_order(rows, rounds)
+        if not len(ordered):
+            return False
+        if not self._stays and self._grown(ordered) is not None:
+            return True
+        inside = np.zeros(0, dtype=np.bool_) if self.layout is None else self.layout.domain.inside(ordered)
+        return inside is None or bool(inside.any())
 
     def insert(self, run: PackedRun) -> None:
         """Add a run of this layout."""
@@ -158,14 +174,17 @@ class PackedRuns:
         """Let the layout grow for these rows, as long as it can."""
         if self._stays or (self.layout is not None and self.layout.domain.inside(ordered) is None):
             return
-        if self.layout is None:
-            domain = PackedKeyDomain.around(ordered, also=(_ROUNDS,) * self._form.depth)
-        else:
-            domain = self.layout.domain.extended(ordered)
+        domain = self._grown(ordered)
         if domain is None:
             self._stays = True
             return
         self.layout = Layout(self._form, domain)
+
+    def _grown(self, ordered: Rows) -> PackedKeyDomain | None:
+        """A domain that has room for these rows too; None if no word has."""
+        if self.layout is None:
+            return PackedKeyDomain.around(ordered, also=(_ROUNDS,) * self._form.depth)
+        return self.layout.domain.extended(ordered)
 
     def _ranges(self, run: PackedRun, key_words: Numbers) -> tuple[Index | None, Index, Numbers]:
         """The ranges of the keys of these words in a run of any layout: the keys that the run may have, None if all;

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ....proto.errors import CheckpointError
 from ...core.operator import StateReader, StateWriter
-from ..values.change import Change, Numbers
+from ..values.change import ManyRounds, Numbers
 from ..values.evaluator import whole
 from ..values.rows import Rows
 from .arrangement import Arrangement, Run
@@ -51,8 +51,7 @@ def load_arrangement(
         if packed is not None and arrangement.takes(packed):
             arrangement.insert_run(packed)
         else:
-            entries = entries_of(name, table, schema)
-            arrangement.insert_numbers(entries.rows, entries.weights, entries.rounds)
+            arrangement.insert_saved(*_entries_of(name, table, schema))
 
 
 def _packed_run(name: str, table: pa.Table, schema: pa.Schema) -> PackedRun | None:
@@ -64,8 +63,8 @@ def _packed_run(name: str, table: pa.Table, schema: pa.Schema) -> PackedRun | No
     layout = layout_of(described, schema.types)
     arrays = dict(zip(table.column_names, map(whole, table.columns), strict=True))
     words, weights = _numbers(arrays[_WORDS]), _weights(arrays)
-    # A copy, because the words would keep the bytes of the whole file in memory.
-    return PackedRun(layout, words.copy(), weights) if is_run(layout, words, weights) else None
+    # The run keeps the bytes of the file, which has nothing else.
+    return PackedRun(layout, words, weights) if is_run(layout, words, weights) else None
 
 
 def _weights(arrays: Mapping[str, pa.Array]) -> Numbers:
@@ -74,20 +73,20 @@ def _weights(arrays: Mapping[str, pa.Array]) -> Numbers:
     return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
-def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
+def _entries_of(name: str, table: pa.Table, schema: pa.Schema) -> tuple[Rows, Numbers, ManyRounds]:
     """The entries in a part of the table that was written under `name` for rows of `schema`."""
     arrays = dict(zip(table.column_names, map(whole, table.columns), strict=True))
-    matrix = _weights(arrays).astype(np.int64, copy=False)
+    weights = _weights(arrays)
     described = description(table)
     if described is not None:
         _check_types(name, described["types"], schema)
         layout = layout_of(described, schema.types)
         words = _numbers(arrays[_WORDS])
-        return Change(layout.rows(words), matrix, layout.rounds(words))
+        return layout.rows(words), weights, layout.rounds(words)
     _check_types(name, list(map(str, table.schema.types[: len(schema)])), schema)
     rows = Rows.of_arrays([arrays[f"c{at}"] for at in range(len(schema))], table.num_rows)
     rounds = tuple(_numbers(array) for column, array in arrays.items() if column.startswith("r"))
-    return Change(rows, matrix, rounds)
+    return rows, weights, rounds
 
 
 def save_numbers(state: StateWriter, name: str, version: int, numbers: Mapping[str, int | None]) -> None:

@@ -115,10 +115,15 @@ def entries(
     """Consolidated entries of rows in any order, which are put in that of `arrange` if it is given. `row_hashes` may be
     the very `key_hashes` if the key is the row.
     """
-    hashes = row_hashes
+    hashes = timed_hashes(row_hashes, rounds)
+    return consolidated(Entries(key_hashes, hashes, rows, weights, rounds), arrange=arrange)
+
+
+def timed_hashes(hashes: Hashes, rounds: ManyRounds) -> Hashes:
+    """The hashes of rows and times from those of the rows."""
     for number in rounds:
         hashes = combine_hashes(hashes, number.view(np.uint64))
-    return consolidated(Entries(key_hashes, hashes, rows, weights, rounds), arrange=arrange)
+    return hashes
 
 
 def consolidated(parts: Entries, *, keep_zeros: bool = False, arrange: Arrange | None = None) -> Entries:
@@ -131,6 +136,21 @@ def consolidated(parts: Entries, *, keep_zeros: bool = False, arrange: Arrange |
 def _ascending(hashes: Hashes) -> bool:
     """True where the hashes are different and in order; then so are the entries whose keys have them."""
     return int(np.count_nonzero(hashes[1:] > hashes[:-1])) == len(hashes) - 1
+
+
+def is_consolidated(parts: Entries) -> bool:
+    """True only where the entries are consolidated, and in the order of their hashes."""
+    if np.count_nonzero(not_zero(parts.weights)) < len(parts):
+        return False
+    return _ascending(parts.key_hashes) or beside(lambda: _in_order(parts), len(parts))
+
+
+def _in_order(parts: Entries) -> bool:
+    keys = parts.key_hashes
+    if np.count_nonzero(keys[1:] >= keys[:-1]) < len(keys) - 1:
+        return False
+    tied = (keys[1:] == keys[:-1]).nonzero()[0]
+    return bool((parts.hashes.take(tied + 1) > parts.hashes.take(tied)).all())
 
 
 def to_merge(older: int, newer: int) -> bool:

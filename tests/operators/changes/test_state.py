@@ -10,7 +10,9 @@ from tidegate.operators.changes.kept.arrangement import Arrangement
 from tidegate.operators.changes.kept.packed_words import PackedRun
 from tidegate.operators.changes.kept.state_format import VERSION, load_arrangement, save_arrangement
 from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.consolidate import Entries, is_consolidated
 from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.value_columns import FixedColumn
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import CheckpointError
 
@@ -139,3 +141,72 @@ def test_words_that_are_no_run_are_packed_again(damage: str) -> None:
 
 def _row(key: int, value: int) -> Rows:
     return Rows.of_arrays([pa.array([key], pa.int64()), pa.array([value], pa.int32())], 1)
+
+
+WORDS = pa.schema([("h", pa.int64())])
+
+
+def spread(*sizes: int) -> Arrangement:
+    """One with so many rows in each lot that lie too far apart to be packed."""
+    kept = Arrangement(WORDS.types, (0,), depth=0)
+    for lot, size in enumerate(sizes):
+        values = np.random.default_rng(lot).integers(-(1 << 63), (1 << 63) - 1, size)
+        kept.insert_numbers(Rows.of_arrays([pa.array(values)], size), np.ones(size, dtype=np.int64), ())
+    return kept
+
+
+def test_rows_that_were_not_packed_come_back_as_the_runs_that_they_were_and_none_is_moved() -> None:
+    state, again = MemoryState(), spread()
+    save_arrangement(state, "rows", spread(20_000, 2_000), WORDS)
+    load_arrangement(state, "rows", again, WORDS)
+    parts = state.read_parts("rows")[1]
+    assert [len(run) for run in again.runs] == [20_000, 2_000]
+    for run, part in zip(again.runs, parts, strict=True):
+        assert isinstance(run, Entries)
+        (column,) = run.rows.columns
+        assert isinstance(column, FixedColumn)
+        assert np.shares_memory(column.values, part.column("c0").chunk(0).to_numpy())
+
+
+@pytest.mark.parametrize("damage", ["order", "order of the rows of a key", "twice", "nothing"])
+def test_rows_that_are_no_run_are_put_in_order_again(damage: str) -> None:
+    """As those of a version with other hashes."""
+    keys = np.arange(1_000) // 2
+    values = np.random.default_rng(1).integers(-(1 << 63), (1 << 63) - 1, 1_000)
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+    kept, again = (Arrangement(schema.types, (0,), depth=0) for _ in range(2))
+    kept.insert_numbers(Rows.of_arrays([pa.array(keys), pa.array(values)], 1_000), np.full(1_000, 2), ())
+    state = MemoryState()
+    save_arrangement(state, "rows", kept, schema)
+    (table,) = state.read_parts("rows")[1]
+    match damage:
+        case "order":
+            table = table.take(np.arange(1_000)[::-1])
+        case "order of the rows of a key":
+            table = table.take(np.arange(1_000) ^ 1)
+        case "twice":
+            table = pa.concat_tables([table, table.slice(999)])
+            kept.insert_numbers(_last(table, schema), np.array([2]), ())
+        case "nothing":
+            weights = np.full(1_000, 2, dtype=np.int8)
+            weights[999] = 0
+            kept.insert_numbers(_last(table, schema), np.array([-2]), ())
+            table = table.set_column(2, "w0", pa.array(weights))
+    damaged = MemoryState()
+    damaged.write("rows", VERSION, table)
+    load_arrangement(damaged, "rows", again, schema)
+    assert weighed(again, schema) == weighed(kept, schema)
+    (run,) = again.runs
+    assert isinstance(run, Entries)
+    assert is_consolidated(run)
+
+
+def _last(table: pa.Table, schema: pa.Schema) -> Rows:
+    return Rows.of_arrays([table.slice(999, 1).column(at).chunk(0) for at in range(len(schema))], 1)
+
+
+def weighed(kept: Arrangement, schema: pa.Schema) -> dict[tuple[int, ...], int]:
+    """All rows, each with its weight."""
+    rows = kept.contents()
+    columns = [array.to_pylist() for array in rows.rows.to_arrays(schema.types)]
+    return dict(zip(zip(*columns, strict=True), rows.weights.tolist(), strict=True))
