@@ -6,8 +6,9 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,8 +17,6 @@ from ...proto.errors import Refused
 from ...proto.values import FileSplit, FoundFile, as_format
 from ...splits import MissingAsNull, SplitLike, Upload, by_source
 from .training_splits import FolderNames, content, fingerprint
-
-READ_BYTES: Final = 1 << 20
 
 FindFiles = Callable[[str | os.PathLike[str] | FileSplit], Sequence[FoundFile]]
 Given = Mapping[str, SplitLike | Sequence[SplitLike]]
@@ -113,8 +112,5 @@ def _of_version(asked: FileSplit, file: FoundFile) -> FileSplit:
 
 
 def _file_digest(path: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
-        while part := file.read(READ_BYTES):
-            digest.update(part)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16)).hexdigest()
