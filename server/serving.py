@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -183,6 +184,10 @@ class Server:
             ended_or_cut(self._server.stop(grace), self.address, grace + _CANCELLED_SECONDS), self._flight.stop(grace)
         )
         giving_up.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEFT_SECONDS):
+                for endpoint in self._endpoints:
+                    await endpoint.stop()
         self.left_threads = not self._pools.close(_LEFT_SECONDS)
         if self.left_threads:
             log.error(

@@ -63,6 +63,9 @@ class Endpoint:
         self.ending = False
         """True if the server is stopping, and itself ends calls."""
 
+    async def stop(self) -> None:
+        """End what calls have left. No call comes any more; the threads of calls end afterwards."""
+
     async def write(self, answer: bytes, context: Context) -> None:
         """Send one of several answers, which counts as unread until it is sent."""
         forget = self.unread.count(answer)

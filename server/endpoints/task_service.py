@@ -64,6 +64,9 @@ class Tasks(Endpoint):
         self._pools = pools
         self._uploads = Uploads(backend, pools.uploads)
 
+    async def stop(self) -> None:
+        await self._uploads.stop()
+
     async def _control(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await called(self._pools.control, function, *args, **kwargs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 from ...executor.api.ownership import acts_for
 from ...executor.runtime.ceilings import InUse
@@ -27,7 +27,10 @@ class Uploads:
         self._backend = backend
         self._threads = threads
         self._under_way = InUse(AT_ONCE, _too_many)
-        self._dropping: set[asyncio.Task[None]] = set()
+        self._receptions: set[Reception] = set()
+        """Those that are neither kept nor dropped."""
+        self._working: set[asyncio.Future[Any]] = set()
+        """What threads begin and drop."""
 
     async def receive(self, requests: AsyncIterator[pb.UploadRequest]) -> str:
         """The path of the file in these requests."""
@@ -44,29 +47,50 @@ class Uploads:
                 # later.
                 await called(self._threads, reception.finish)
                 await asyncio.sleep(_CANCELLED_SECONDS)
-                return reception.keep()
+                path = reception.keep()
+                self._receptions.discard(reception)
+                return path
             except BaseException:
                 self._drop(reception)
                 raise
+
+    async def stop(self) -> None:
+        """Drop what ended calls have left, while there are threads that can."""
+        await asyncio.gather(*self._working, return_exceptions=True)
+        for reception in self._receptions:
+            self._drop(reception)
+        await asyncio.gather(*self._working)
 
     async def _begin(self, request: pb.UploadRequest) -> Reception:
         """A thread that has begun an upload goes on when its call is cancelled: what it has begun then is dropped."""
         begin = self._backend.begin_upload
         beginning = asyncio.ensure_future(called(self._threads, begin, request.task, request.name, group=request.group))
+        self._note(beginning)
+        beginning.add_done_callback(self._begun)
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             beginning.add_done_callback(self._drop_begun)
             raise
 
+    def _begun(self, beginning: asyncio.Future[Reception]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            self._receptions.add(beginning.result())
+
     def _drop_begun(self, beginning: asyncio.Future[Reception]) -> None:
         if not beginning.cancelled() and beginning.exception() is None:
             self._drop(beginning.result())
 
     def _drop(self, reception: Reception) -> None:
+        if reception not in self._receptions:
+            return
         dropping = asyncio.ensure_future(called(self._threads, reception.drop))
-        self._dropping.add(dropping)
-        dropping.add_done_callback(self._dropping.discard)
+        dropping.add_done_callback(lambda _: self._receptions.discard(reception))
+        self._note(dropping)
+
+    def _note(self, work: asyncio.Future[Any]) -> None:
+        self._working.add(work)
+        work.add_done_callback(self._working.discard)
 
 
 def _too_many() -> Exhausted:

@@ -179,6 +179,16 @@ def test_nothing_is_left_of_an_upload_that_is_cancelled_while_it_begins(
     call.go_on.set()
 
 
+def test_nothing_is_left_of_uploads_that_a_server_ends(backend: TaskManager) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    with served(backend, grace_seconds=0.05) as address, grpc.insecure_channel(address) as channel:
+        stalled = [Stalled(channel, task) for _ in range(uploads.AT_ONCE)]
+        until(lambda: len(kept(backend)) == len(stalled))
+    assert not kept(backend)
+    for upload in stalled:
+        upload.go_on.set()
+
+
 def test_a_name_that_the_server_keeps_has_a_longest_length(backend: TaskManager, channel: grpc.Channel) -> None:
     task = backend.create_task(PLAN, backend.defaults, {}).id
     stub = tasks_pb2_grpc.TaskServiceStub(channel)
