@@ -19,6 +19,7 @@ import pyarrow as pa
 from ...proto.arrow.validation import validated
 from ...proto.errors import InvalidRequest, NotFound
 from .disk import Disk
+from .fingerprint import Fingerprint, fingerprint
 from .manifest import Manifest, Part, damaged, decode, digest, encode
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -63,7 +64,7 @@ class CheckpointFolder:
             raise damaged(what, f"its file {part.file} cannot be read ({error})") from error
         if data.size != part.size:
             raise damaged(what, f"its file {part.file} has {data.size} bytes instead of {part.size}")
-        if digest(data).hexdigest() != part.digest:
+        if not _is_as_written(data, part):
             raise damaged(what, f"the bytes of its file {part.file} differ from the bytes that were written")
         try:
             return validated(pa.ipc.open_file(data).read_all())
@@ -80,7 +81,7 @@ class CheckpointFolder:
 
         The part survives a crash once a manifest that names it is committed.
         """
-        written = _Digest()
+        written = _Written()
         write_table(table, written)
         part = written.part(table.num_rows)
         if not self.has(part):
@@ -89,7 +90,7 @@ class CheckpointFolder:
 
     def add(self, table: pa.Table) -> Part:
         """Write the table as a part, in one pass: for a table that is unlikely to be in the folder already."""
-        written = _Digest()
+        written = _Written()
 
         def fill(sink: BinaryIO) -> None:
             written.sink = sink
@@ -193,30 +194,43 @@ def _files(manifest: Manifest) -> frozenset[str]:
     return frozenset(part.file for part in manifest.parts)
 
 
+def _is_as_written(data: pa.Buffer, part: Part) -> bool:
+    if part.fingerprint:
+        return fingerprint(data).hex() == part.fingerprint
+    return digest(data).hexdigest() == part.digest
+
+
 def write_table(table: pa.Table, sink: object) -> None:
     """Write the rows as a file of a checkpoint. The same rows in the same batches give the same bytes."""
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 
-class _Digest:
-    """A file that computes the digest of the written bytes, and passes them on to `sink` if there is one."""
+class _Written:
+    """A file that computes the part of the written bytes, and passes them on to `sink` if there is one."""
 
     closed = False
 
     def __init__(self) -> None:
         self.sink: BinaryIO | None = None
         self._digest = digest()
+        self._fingerprint = Fingerprint()
         self._size = 0
 
     def part(self, rows: int) -> Part:
-        """The written bytes as a part."""
-        return Part(digest=self._digest.hexdigest(), rows=rows, size=self._size)
+        """The written bytes as a part. No more are written."""
+        return Part(
+            digest=self._digest.hexdigest(),
+            rows=rows,
+            size=self._size,
+            fingerprint=self._fingerprint.digest().hex(),
+        )
 
     def write(self, data: bytes) -> int:
         if self.sink is not None:
             self.sink.write(data)
         self._digest.update(data)
+        self._fingerprint.write(data)
         self._size += len(data)
         return len(data)
 

@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 3, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
+    {"format": 4, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import pyarrow as pa
 from ...proto.errors import CheckpointError
 from ..ledger.transactions import Record
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The format of the manifest and of the folder around it. Every table in it has its own version besides.
 
-Format 1 had no transactions, and format 2 no task.
+Format 1 had no transactions, format 2 no task, and format 3 no fingerprints.
 """
 
 NO_TASK: Final = ""
@@ -30,11 +30,15 @@ NO_TASK: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """An Arrow IPC file, named by the digest of its bytes."""
+    """An Arrow IPC file, named by the digest of its bytes.
+
+    `fingerprint` finds damage of the bytes in a third of the time that their digest takes. Older checkpoints have none.
+    """
 
     digest: str
     rows: int
     size: int
+    fingerprint: str = ""
 
     @property
     def file(self) -> str:

@@ -22,8 +22,8 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from ..checkpoints.disk import Disk
+from ..checkpoints.fingerprint import fingerprint, fingerprint_of
 from ..ledger.split_digest import RowsStream, bytes_digest
-from .fingerprint import fingerprint, fingerprint_of
 from .freed_files import FreedFiles
 from .group_commit import Journal, journal_failed
 from .journal_database import JournalDatabase, delete_blob, insert_blob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -153,6 +153,20 @@ def test_a_newer_format_is_refused_by_its_number(folder: CheckpointFolder, tmp_p
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": FORMAT + 1}))
     with pytest.raises(CheckpointError, match=f"has format {FORMAT + 1}, and this build reads formats up to {FORMAT}"):
         folder.manifest("one")
+
+
+def test_damage_shows_in_a_checkpoint_of_a_version_without_fingerprints(
+    folder: CheckpointFolder, tmp_path: Path
+) -> None:
+    taken = take(folder, "one", 1, table(1))
+    tables = tuple(
+        replace(one, parts=tuple(replace(part, fingerprint="") for part in one.parts)) for one in taken.tables
+    )
+    folder.commit(replace(taken, tables=tables))
+    assert state(folder, "one") == (1, [1])
+    damage(tmp_path / "task" / taken.parts[0].file, "changed")
+    with pytest.raises(CheckpointError, match="differ from the bytes that were written"):
+        state(folder, "one")
 
 
 def test_state_that_this_build_does_not_know_is_refused(folder: CheckpointFolder) -> None:

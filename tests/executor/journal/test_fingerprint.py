@@ -10,8 +10,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from tidegate.executor.checkpoints.fingerprint import Fingerprint, Same, fingerprint
 from tidegate.executor.journal import kept_bytes
-from tidegate.executor.journal.fingerprint import Fingerprint, Same, fingerprint
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import Cursor
 
@@ -36,7 +36,7 @@ def test_a_fingerprint_is_the_same_on_every_machine_however_the_bytes_are_cut() 
         sink = Fingerprint()
         for part in cut(Random(seed), DATA):
             assert sink.write(part) == len(part)
-        assert sink.digest() == fingerprint(DATA)
+        assert sink.digest() == sink.digest() == fingerprint(DATA)
 
 
 def test_bits_a_byte_more_and_words_that_change_places_show() -> None:

@@ -55,23 +55,30 @@ class Fingerprint:
         return size
 
     def _add(self, words: np.ndarray) -> None:
-        first = 0
+        self._sums = self._sums_with(words)
+        self._words += len(words)
+
+    def _sums_with(self, words: np.ndarray) -> list[int]:
+        """The sums with these words behind those that were written."""
+        sums = list(self._sums)
+        first, number = 0, self._words
         while first < len(words):
-            block, position = divmod(self._words, _BLOCK)
+            block, position = divmod(number, _BLOCK)
             some = words[first : first + _BLOCK - position]
             for at, values in enumerate((some, some.byteswap())):
-                weighed = int(np.dot(values, _WEIGHTS[at, position : position + len(some)]))
-                self._sums[at] += weighed * pow(_BLOCK_FACTORS[at], block, _MODULUS)
-            self._words += len(some)
+                weighted = int(np.dot(values, _WEIGHTS[at, position : position + len(some)]))
+                sums[at] += weighted * pow(_BLOCK_FACTORS[at], block, _MODULUS)
+            number += len(some)
             first += len(some)
+        return sums
 
     def digest(self) -> bytes:
-        """The fingerprint of what was written. Nothing can be written afterwards."""
+        """The fingerprint of what has been written."""
         size = self._words * _WORD + len(self._rest)
-        if self._rest:
-            self.write(bytes(_WORD - len(self._rest)))
+        rest = np.frombuffer(self._rest.ljust(_WORD, b"\0") if self._rest else b"", "<u8")
         sums = (
-            (total + (size + 1) * factor) % _MODULUS for total, factor in zip(self._sums, _SIZE_FACTORS, strict=True)
+            (total + (size + 1) * factor) % _MODULUS
+            for total, factor in zip(self._sums_with(rest), _SIZE_FACTORS, strict=True)
         )
         return b"".join(total.to_bytes(_WORD, "little") for total in sums)
 
