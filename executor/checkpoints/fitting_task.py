@@ -33,9 +33,9 @@ def origin_of(
 def restored(checkpoint: KnownCheckpoint, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
     """Load the checkpoint into a computation that has not begun; its start, and warnings."""
     check_fits(checkpoint.manifest, origin)
-    reader = checkpoint.reader()
-    computation.load(reader)
-    reader.check_all_read()
+    with checkpoint.reader() as reader:
+        computation.load(reader)
+        reader.check_all_read()
     manifest = checkpoint.manifest
     start = Start(manifest.epoch, manifest.sources, manifest.transactions)
     return start, upgrades(manifest, origin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from ...operators.core.operator import StateWriter
 from ...proto.errors import CheckpointError, InternalError
 from .checkpoint_folder import CheckpointFolder
 from .manifest import Manifest, Part, StateTable
+from .parts_ahead import PartsAhead
 
 P = TypeVar("P")
 
@@ -89,13 +90,21 @@ class NotedState:
 
 
 class TablesReader:
-    """Reads state from tables: implements `StateReader`. `check_all_read` raises at the end if a table was not read."""
+    """Reads state from tables: implements `StateReader`. `check_all_read` raises at the end if a table was not read. A
+    reader that is left as a context reads no further.
+    """
 
     def __init__(self, folder: CheckpointFolder, manifest: Manifest) -> None:
-        self._folder = folder
+        self._parts = PartsAhead(folder, manifest)
         self._manifest = manifest
         self._tables = {table.name: table for table in manifest.tables}
         self._unread = dict.fromkeys(self._tables)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._parts.close()
 
     def read(self, name: str) -> tuple[int, pa.Table]:
         version, parts = self.read_parts(name)
@@ -106,7 +115,7 @@ class TablesReader:
         if table is None:
             raise self._other_state(f"the checkpoint has no {name!r}, which this build keeps")
         self._unread.pop(name, None)
-        return table.version, [self._folder.table(self._manifest, part) for part in table.parts]
+        return table.version, [self._parts.table(part) for part in table.parts]
 
     def check_all_read(self) -> None:
         if self._unread:
