@@ -18,6 +18,7 @@ from ...proto.values import Cursor, Determinism
 from ..checkpoints.disk import Disk, LocalDisk
 from ..checkpoints.regular_checkpoints import has_state, usable_of
 from ..checkpoints.root import KnownCheckpoint
+from ..ledger.barrier_wishes import NO_WISHES, Wishes
 from ..ledger.epoch import Start
 from ..ledger.ledger_change import LeftOut
 from .data_folder import NO_FOLDERS, DataFolder, check_apart
@@ -65,6 +66,14 @@ class StoredTask:
     def restarts_behind(self) -> list[int]:
         """The epochs of the checkpoints that the task can go on from, in order."""
         return usable_of(self.checkpoints, self.acknowledged)
+
+    def wishes(self, epoch: int) -> Wishes:
+        """The wishes of the barrier of this epoch, which is one that a restart may go on behind."""
+        wishes = self.start.wishes if epoch == self.start.epoch else NO_WISHES
+        for record in self.records:
+            if record.change.seal is not None:
+                wishes = record.change.seal.wishes_behind(epoch, wishes)
+        return wishes
 
     def other_rows_through(self, versions: Mapping[str, str]) -> int:
         """The last epoch of which readers may have other rows than those that these versions compute; 0 if none.

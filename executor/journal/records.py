@@ -19,6 +19,7 @@ from ...proto.tidegate.v1 import journal_pb2 as pb
 from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import FileSplit, PlanBytes, TaskInfo, TaskOptions
 from ..api.checked_options import ADOPTED
+from ..ledger.barrier_wishes import NO_WISHES, Wishes
 from ..ledger.epoch import Start
 from ..ledger.ledger_change import Change, EndedSources, FailedEpoch, LeftOut, Recovered, SealedEpoch
 from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
@@ -350,6 +351,8 @@ def base_message(base: Base) -> pb.Base:
         all_ended=start.all_ended,
         transactions=map(_transaction_message, start.transactions),
         left_out=map(_left_out_message, base.left_out),
+        checkpoint=start.wishes.checkpoint,
+        said=dict(start.wishes.said),
     )
 
 
@@ -360,6 +363,9 @@ def base_value(message: pb.Base) -> Base:
         transactions=tuple(map(_transaction_value, message.transactions)),
         ends=dict(message.ends),
         all_ended=message.all_ended,
+        wishes=Wishes(
+            checkpoint=message.checkpoint if message.HasField("checkpoint") else None, said=dict(message.said)
+        ),
     )
     return Base(position=message.position, start=start, left_out=tuple(map(_left_out_value, message.left_out)))
 
@@ -371,15 +377,20 @@ def folded(base: Base, position: int, change: Change) -> Base:
     if change.transaction is not None:
         transactions.pop(change.transaction.application, None)
         transactions[change.transaction.application] = change.transaction
-    seals = change.seal is not None and change.seal.epoch > start.epoch
+    epoch, sources, wishes = start.epoch, start.sources, start.wishes
+    if change.seal is not None:
+        if change.seal.epoch > epoch:
+            epoch, sources, wishes = change.seal.epoch, change.seal.last, NO_WISHES
+        wishes = change.seal.wishes_behind(epoch, wishes)
     return Base(
         position=position,
         left_out=(*base.left_out, *(change.recovered.left_out if change.recovered is not None else ())),
         start=Start(
-            epoch=change.seal.epoch if seals and change.seal is not None else start.epoch,
-            sources=change.seal.last if seals and change.seal is not None else start.sources,
+            epoch=epoch,
+            sources=sources,
             transactions=tuple(transactions.values())[-MOST_APPLICATIONS:],
             ends={**start.ends, **change.ended.ends} if change.ended is not None else start.ends,
             all_ended=start.all_ended or (change.ended is not None and change.ended.all),
+            wishes=wishes,
         ),
     )

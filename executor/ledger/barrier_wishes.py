@@ -35,19 +35,28 @@ def said_by_barrier(seal: Seal, name_of: Callable[[str], str]) -> Said:
     return said
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The wishes of the barrier of one epoch: the name of its checkpoint, and its word about sources."""
+
+    checkpoint: str | None = None
+    said: Said = field(default_factory=dict)
+
+
+NO_WISHES: Final = Wishes()
+
+
 class BarrierWishes:
     """The wishes of the barriers of sealed epochs that are not acknowledged, and of the last acknowledged one: its
-    request may come again, because its answer was lost.
+    request may come again, because its answer was lost. A ledger that starts behind an epoch is given its wishes.
     """
 
-    checkpoints: dict[int, str] = field(default_factory=dict)
-    """Of epochs that are not acknowledged."""
-    _said: dict[int, Said] = field(default_factory=dict)
-    _acknowledged: int = 0
-    _checkpoint: str | None = None
-    """Of the last acknowledged epoch, as `_said_last` is."""
-    _said_last: Said = field(default_factory=dict)
+    def __init__(self, acknowledged: int, of_acknowledged: Wishes) -> None:
+        self.checkpoints: dict[int, str] = {}
+        """Of epochs that are not acknowledged."""
+        self._said: dict[int, Said] = {}
+        self._acknowledged = acknowledged
+        self._of_acknowledged = of_acknowledged
 
     def note(self, epoch: int, checkpoint: str | None, said: Said) -> None:
         """Note the wishes of the barrier that seals this epoch."""
@@ -62,10 +71,10 @@ class BarrierWishes:
 
     def checkpoint(self, epoch: int) -> str | None:
         """The name of the checkpoint that the barrier of this epoch takes."""
-        return self._checkpoint if epoch == self._acknowledged else self.checkpoints.get(epoch)
+        return self._of_acknowledged.checkpoint if epoch == self._acknowledged else self.checkpoints.get(epoch)
 
     def said(self, epoch: int) -> Said:
-        return self._said_last if epoch == self._acknowledged else self._said.get(epoch, NOTHING)
+        return self._of_acknowledged.said if epoch == self._acknowledged else self._said.get(epoch, NOTHING)
 
     def has_said(self, epoch: int, said: Said) -> bool:
         """True if the barrier of this epoch has said all this of sources."""
@@ -83,8 +92,9 @@ class BarrierWishes:
     def forget(self, epoch: int) -> None:
         """Note that this epoch is acknowledged: the one behind the last that was."""
         self._acknowledged = epoch
-        self._checkpoint = self.checkpoints.pop(epoch, None)
-        self._said_last = self._said.pop(epoch, NOTHING)
+        self._of_acknowledged = Wishes(
+            checkpoint=self.checkpoints.pop(epoch, None), said=self._said.pop(epoch, NOTHING)
+        )
 
 
 def checkpoint_too_late(epoch: int) -> Refused:

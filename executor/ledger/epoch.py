@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .barrier_wishes import Said
+from .barrier_wishes import NO_WISHES, Said, Wishes
 from .transactions import Record
 
 
@@ -56,7 +56,8 @@ class Start:
     """The position where a task begins: behind the barrier of `epoch`.
 
     It has the last split number of each source, the last transaction of each application, and the sources that had
-    ended, at that barrier: `ends` has the last split of each, and `all_ended` says that one call ended all.
+    ended, at that barrier: `ends` has the last split of each, and `all_ended` says that one call ended all. `wishes`
+    are those of the barrier, by which a repeated request for it is known.
     """
 
     epoch: int = 0
@@ -64,6 +65,7 @@ class Start:
     transactions: tuple[Record, ...] = ()
     ends: Mapping[str, int] = field(default_factory=dict)
     all_ended: bool = False
+    wishes: Wishes = NO_WISHES
 
 
 FIRST = Start()

@@ -48,7 +48,7 @@ class Ledger:
         self._start = start.epoch
         self.ended = False
         self._bounds: dict[int, dict[str, int]] = {}
-        self._wishes = BarrierWishes()
+        self._wishes = BarrierWishes(start.epoch, start.wishes)
         self.failures = Failures()
         for name, sequence in start.sources.items():
             self.fed[name].go_on_after(sequence, start.epoch)

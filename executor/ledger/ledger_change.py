@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...proto.encoding.number_ranges import LARGEST
-from .barrier_wishes import Said
+from .barrier_wishes import Said, Wishes
 from .split_book import AcceptedSplit
 from .transactions import Record
 
@@ -22,6 +22,12 @@ class SealedEpoch:
     last: Mapping[str, int]
     checkpoint: str | None = None
     said: Said = field(default_factory=dict)
+
+    def wishes_behind(self, epoch: int, wishes: Wishes) -> Wishes:
+        """The wishes of the barrier of this epoch, which had these ones before."""
+        if self.epoch != epoch:
+            return wishes
+        return Wishes(checkpoint=wishes.checkpoint or self.checkpoint, said=wishes.said or self.said)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -244,7 +244,7 @@ class Preparing:
             raise replaced(wanted.restore)
         if own is not None:
             start = replace(begun.start, ends=start.ends, all_ended=start.all_ended)
-        return replace(begun, start=start, held=parts.held)
+        return replace(begun, start=replace(start, wishes=stored.wishes(start.epoch)), held=parts.held)
 
 
 def no_checkpoint(task: str) -> CheckpointError:

@@ -82,7 +82,7 @@ class StoredFile(_message.Message):
     def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., modified_ns: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[_tasks_pb2.FolderValue, _Mapping]]] = ...) -> None: ...
 
 class Base(_message.Message):
-    __slots__ = ("position", "epoch", "sources", "ends", "all_ended", "transactions", "left_out")
+    __slots__ = ("position", "epoch", "sources", "ends", "all_ended", "transactions", "left_out", "checkpoint", "said")
     class SourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -97,6 +97,13 @@ class Base(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class SaidEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     POSITION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     SOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +111,8 @@ class Base(_message.Message):
     ALL_ENDED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SAID_FIELD_NUMBER: _ClassVar[int]
     position: int
     epoch: int
     sources: _containers.ScalarMap[str, int]
@@ -111,7 +120,9 @@ class Base(_message.Message):
     all_ended: bool
     transactions: _containers.RepeatedCompositeFieldContainer[StoredTransaction]
     left_out: _containers.RepeatedCompositeFieldContainer[LeftOut]
-    def __init__(self, position: _Optional[int] = ..., epoch: _Optional[int] = ..., sources: _Optional[_Mapping[str, int]] = ..., ends: _Optional[_Mapping[str, int]] = ..., all_ended: _Optional[bool] = ..., transactions: _Optional[_Iterable[_Union[StoredTransaction, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ...) -> None: ...
+    checkpoint: str
+    said: _containers.ScalarMap[str, int]
+    def __init__(self, position: _Optional[int] = ..., epoch: _Optional[int] = ..., sources: _Optional[_Mapping[str, int]] = ..., ends: _Optional[_Mapping[str, int]] = ..., all_ended: _Optional[bool] = ..., transactions: _Optional[_Iterable[_Union[StoredTransaction, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., checkpoint: _Optional[str] = ..., said: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Change(_message.Message):
     __slots__ = ("at_us", "splits", "seal", "end", "transaction", "cancelled", "failure", "recovered")

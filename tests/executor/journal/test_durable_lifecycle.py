@@ -23,6 +23,7 @@ from .restarts import Restarts
 
 SOURCES = ("a", "b")
 VALUES = st.lists(st.integers(0, 99), max_size=4)
+WISHES = ({}, {"checkpoint": "again"}, {"watermarks": {"a": 7}}, {"idle": ("b",), "checkpoint": ""})
 
 
 class Durable(RuleBasedStateMachine):
@@ -152,6 +153,21 @@ class Durable(RuleBasedStateMachine):
         self.checkpoints[epoch] = self.task.barrier.checkpoint
         if restores:
             self.go_on_from(epoch)
+
+    @precondition(lambda self: not self.cancelled and not self.ends)
+    @rule(values=VALUES, wishes=st.sampled_from(WISHES), reads=st.booleans(), kills=st.integers(0, 2))
+    def repeat_a_barrier(self, values: list[int], wishes: dict[str, object], reads: bool, kills: int) -> None:
+        """A barrier whose answer is lost is requested again, perhaps once its epoch is acknowledged."""
+        self.fill(values)
+        seal = Seal(after=len(self.seals), **wishes)
+        self.seals.append({source: self.last(source) for source in SOURCES})
+        assert self.service.manager.request_barrier(self.task.id, None, seal) == len(self.seals)
+        if reads:
+            self.read_all()
+            self.acknowledge_to(Cursor(self.read + 1))
+        for _ in range(kills):
+            self.kill()
+        assert self.service.manager.request_barrier(self.task.id, None, seal) == len(self.seals)
 
     @precondition(lambda self: self.checkpoints)
     @rule(data=st.data(), deletes=st.booleans(), killed=st.booleans())
