@@ -55,6 +55,7 @@ class StoredTask:
     acknowledged: Cursor
     records: tuple[Recorded, ...]
     left_out: Sequence[LeftOut]
+    read_by: frozenset[int]
     checkpoints: Sequence[int]
     journal: DurableTask
 
@@ -181,6 +182,7 @@ class DurableTasks:
             acknowledged=read.acknowledged,
             records=read.records,
             left_out=read.left_out,
+            read_by=read.read_by,
             sealed=read.sealed,
             checkpoints=[epoch for epoch in taken if start.epoch <= epoch <= read.sealed],
             journal=self._task(

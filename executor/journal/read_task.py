@@ -40,6 +40,11 @@ class ReadTask:
         return left_out
 
     @property
+    def read_by(self) -> frozenset[int]:
+        """The readers, of several, that need the task no more."""
+        return self.base.read_by | {record.change.read_by for record in self.records if record.change.read_by}
+
+    @property
     def sealed(self) -> int:
         """The last sealed epoch."""
         seals = (record.change.seal.epoch for record in self.records if record.change.seal is not None)

@@ -89,6 +89,7 @@ class Base:
     position: int = 0
     start: Start = field(default_factory=Start)
     left_out: Sequence[LeftOut] = ()
+    read_by: frozenset[int] = frozenset()
 
 
 # Bytes with a checksum
@@ -210,6 +211,7 @@ def change_message(change: Change) -> pb.Change:
             left_out=map(_left_out_message, change.recovered.left_out),
             request=change.recovered.request,
         ),
+        read_by=change.read_by,
     )
 
 
@@ -235,6 +237,7 @@ def change_value(message: pb.Change, kept: KeptByDigest) -> Change:
         )
         if message.HasField("recovered")
         else None,
+        read_by=message.read_by,
     )
 
 
@@ -353,6 +356,7 @@ def base_message(base: Base) -> pb.Base:
         left_out=map(_left_out_message, base.left_out),
         checkpoint=start.wishes.checkpoint,
         said=dict(start.wishes.said),
+        read_by=sorted(base.read_by),
     )
 
 
@@ -367,7 +371,12 @@ def base_value(message: pb.Base) -> Base:
             checkpoint=message.checkpoint if message.HasField("checkpoint") else None, said=dict(message.said)
         ),
     )
-    return Base(position=message.position, start=start, left_out=tuple(map(_left_out_value, message.left_out)))
+    return Base(
+        position=message.position,
+        start=start,
+        left_out=tuple(map(_left_out_value, message.left_out)),
+        read_by=frozenset(message.read_by),
+    )
 
 
 def folded(base: Base, position: int, change: Change) -> Base:
@@ -385,6 +394,7 @@ def folded(base: Base, position: int, change: Change) -> Base:
     return Base(
         position=position,
         left_out=(*base.left_out, *(change.recovered.left_out if change.recovered is not None else ())),
+        read_by=base.read_by | {change.read_by} if change.read_by else base.read_by,
         start=Start(
             epoch=epoch,
             sources=sources,

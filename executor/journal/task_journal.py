@@ -82,8 +82,9 @@ class TaskJournal(Protocol):
         cancelled: bool = False,
         failure: FailedEpoch | None = None,
         recovered: Recovered | None = None,
+        read_by: int = 0,
     ) -> None:
-        """Record a change that the ledger has made. Called under the task's lock; never waits.
+        """Record a change that the ledger has made, or one beside it. Called under the task's lock; never waits.
 
         `sealed` is the last sealed epoch before the change, `checkpoint` a sealed epoch whose checkpoint was requested.
         """
@@ -262,6 +263,7 @@ class DurableTask:
         cancelled: bool = False,
         failure: FailedEpoch | None = None,
         recovered: Recovered | None = None,
+        read_by: int = 0,
     ) -> None:
         if self._retired:  # a record of a deleted task would become one of the next task with its number
             return
@@ -277,6 +279,7 @@ class DurableTask:
             cancelled=cancelled,
             failure=failure,
             recovered=recovered,
+            read_by=read_by,
         )
         self._last = batch = self._append(change)
         for split in splits:

@@ -72,7 +72,8 @@ class Change:
     """A change that happened at `at_us`, in microseconds since 1970.
 
     Each of `splits` is with the number of the epoch that it became a part of. `seal` is also the seal that the change
-    caused, because with it all sources were complete. `cancelled` says that a caller cancelled the task.
+    caused, because with it all sources were complete. `cancelled` says that a caller cancelled the task. `read_by` is
+    the number of a reader, of several, that needs the task no more; 0 if the change is another one.
     """
 
     at_us: int
@@ -83,6 +84,7 @@ class Change:
     cancelled: bool = False
     failure: FailedEpoch | None = None
     recovered: Recovered | None = None
+    read_by: int = 0
 
     def after(self, epoch: int) -> Change:
         """The part of the change that belongs to later epochs than this one."""

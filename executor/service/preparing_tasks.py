@@ -286,4 +286,5 @@ def _history(stored: StoredTask, start: Start, other_rows_through: int) -> Histo
         acknowledged=stored.acknowledged,
         other_rows_through=other_rows_through,
         left_out=stored.left_out,
+        read_by=stored.read_by,
     )

@@ -49,6 +49,8 @@ from .task_state import History, TaskState
 from .task_uploads import Reception
 
 _INTERRUPT_AGAIN_SECONDS = 0.05
+_MOST_READERS = 10_000
+"""The journal has the number of each reader of a task that needs it no more, and writes them all again with others."""
 LINGERING_SECONDS = 1.0
 """A deleted task that works for longer counts among the tasks of its principal."""
 
@@ -107,7 +109,7 @@ class Task:
         self._threads = EpochThreads(self._task_state, computation, checkpoints, scheduler, principal, identity)
         self.readers = OutputReaders(self._task_state, self._threads, self._idleness)
         self._left_at: float | None = None
-        self._read_by: set[int] = set()
+        self._read_by = set(() if history is None else history.read_by)
         self._timers = timers
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
         self._events.tell(
@@ -380,12 +382,25 @@ class Task:
         self._idleness.used()
 
     def is_read_by_all(self, reader: Reader) -> bool:
-        """Record that a reader needs the task no more; True if none of them does."""
+        """Record that a reader needs the task no more; True if none of them does.
+
+        Raises `Unavailable` if that cannot be made durable.
+        """
         if not 1 <= reader.number <= reader.count:
             raise InvalidRequest(f"reader={reader.number} must be a number from 1 to readers={reader.count}")
+        if reader.count > _MOST_READERS:
+            raise InvalidRequest(f"readers={reader.count} must be at most {_MOST_READERS:,}")
+        journal, ledger = self._task_state.journal, self._task_state.ledger
+        journal.check()
         with self._task_state.lock:
+            is_new = reader.number not in self._read_by
             self._read_by.add(reader.number)
-            return len(self._read_by) >= reader.count
+            is_last = len(self._read_by) >= reader.count
+            if is_new and not is_last:
+                journal.record(ledger, now(), ledger.sealed, read_by=reader.number)
+        if not is_last:  # the deletion of the task comes next, and is recorded itself
+            journal.wait()
+        return is_last
 
     @property
     def lingers(self) -> bool:

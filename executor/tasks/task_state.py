@@ -32,13 +32,15 @@ from .task_uploads import PassingUploads
 class History:
     """The past of a task whose service was started again: the changes of its ledger behind its start, in their order.
 
-    The epochs up to `other_rows_through` may have other rows, or another order, when they are computed again.
+    The epochs up to `other_rows_through` may have other rows, or another order, when they are computed again. `read_by`
+    are the readers, of several, that need the task no more.
     """
 
     changes: Sequence[Change]
     acknowledged: Cursor
     other_rows_through: int
     left_out: Sequence[LeftOut] = ()
+    read_by: Collection[int] = ()
     lost: TidegateError | None = None
     """The reason why the task's computation could not be made again: the task has failed."""
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from . import tasks_pb2 as tidegate_dot_v1_dot_tasks__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tidegate/v1/journal.proto\x12\x0btidegate.v1\x1a\x17tidegate/v1/tasks.proto\"\x80\x04\n\x08\x43reation\x12$\n\x04plan\x18\x01 \x01(\x0b\x32\x16.tidegate.v1.PlanBytes\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.TaskOptions\x12\x31\n\x06tables\x18\x03 \x03(\x0b\x32!.tidegate.v1.Creation.TablesEntry\x12\x0f\n\x07restore\x18\x04 \x01(\t\x12\x11\n\tprincipal\x18\x05 \x01(\t\x12\x0f\n\x07request\x18\x06 \x01(\t\x12\x16\n\x0erequest_digest\x18\x07 \x01(\x0c\x12\x1f\n\x04task\x18\x08 \x01(\x0b\x32\x11.tidegate.v1.Task\x12\x35\n\x08versions\x18\t \x03(\x0b\x32#.tidegate.v1.Creation.VersionsEntry\x12&\n\x05\x66iles\x18\n \x03(\x0b\x32\x17.tidegate.v1.StoredFile\x12\r\n\x05spark\x18\x0b \x01(\t\x12\x1a\n\x12other_rows_through\x18\x0c \x01(\x04\x1aG\n\x0bTablesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.StoredTable:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"7\n\x0bStoredTable\x12(\n\x06splits\x18\x01 \x03(\x0b\x32\x18.tidegate.v1.StoredSplit\"v\n\x0bStoredSplit\x12!\n\x05split\x18\x01 \x01(\x0b\x32\x12.tidegate.v1.Split\x12\x0c\n\x04kept\x18\x02 \x01(\x0c\x12&\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x17.tidegate.v1.StoredFile\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"x\n\nStoredFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x13\n\x0bmodified_ns\x18\x04 \x01(\x03\x12)\n\x07\x66olders\x18\x05 \x03(\x0b\x32\x18.tidegate.v1.FolderValue\"\xd1\x03\n\x04\x42\x61se\x12\x10\n\x08position\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12/\n\x07sources\x18\x03 \x03(\x0b\x32\x1e.tidegate.v1.Base.SourcesEntry\x12)\n\x04\x65nds\x18\x04 \x03(\x0b\x32\x1b.tidegate.v1.Base.EndsEntry\x12\x11\n\tall_ended\x18\x05 \x01(\x08\x12\x34\n\x0ctransactions\x18\x06 \x03(\x0b\x32\x1e.tidegate.v1.StoredTransaction\x12&\n\x08left_out\x18\x07 \x03(\x0b\x32\x14.tidegate.v1.LeftOut\x12\x17\n\ncheckpoint\x18\x08 \x01(\tH\x00\x88\x01\x01\x12)\n\x04said\x18\t \x03(\x0b\x32\x1b.tidegate.v1.Base.SaidEntry\x1a.\n\x0cSourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a+\n\tEndsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a+\n\tSaidEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\r\n\x0b_checkpoint\"\xb2\x02\n\x06\x43hange\x12\r\n\x05\x61t_us\x18\x01 \x01(\x03\x12\'\n\x06splits\x18\x02 \x03(\x0b\x32\x17.tidegate.v1.AddedSplit\x12&\n\x04seal\x18\x03 \x01(\x0b\x32\x18.tidegate.v1.SealedEpoch\x12&\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x19.tidegate.v1.EndedSources\x12\x33\n\x0btransaction\x18\x05 \x01(\x0b\x32\x1e.tidegate.v1.StoredTransaction\x12\x11\n\tcancelled\x18\x06 \x01(\x08\x12)\n\x07\x66\x61ilure\x18\x07 \x01(\x0b\x32\x18.tidegate.v1.FailedEpoch\x12-\n\trecovered\x18\x08 \x01(\x0b\x32\x1a.tidegate.v1.RecoveredTask\"=\n\x0b\x46\x61iledEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"W\n\rRecoveredTask\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12&\n\x08left_out\x18\x02 \x03(\x0b\x32\x14.tidegate.v1.LeftOut\x12\x0f\n\x07request\x18\x03 \x01(\t\":\n\x07LeftOut\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"f\n\nAddedSplit\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\'\n\x05split\x18\x04 \x01(\x0b\x32\x18.tidegate.v1.StoredSplit\"\x82\x02\n\x0bSealedEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x30\n\x04last\x18\x02 \x03(\x0b\x32\".tidegate.v1.SealedEpoch.LastEntry\x12\x17\n\ncheckpoint\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x30\n\x04said\x18\x04 \x03(\x0b\x32\".tidegate.v1.SealedEpoch.SaidEntry\x1a+\n\tLastEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a+\n\tSaidEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\r\n\x0b_checkpoint\"{\n\x0c\x45ndedSources\x12\x31\n\x04\x65nds\x18\x01 \x03(\x0b\x32#.tidegate.v1.EndedSources.EndsEntry\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x1a+\n\tEndsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xc0\x01\n\x11StoredTransaction\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x38\n\x05\x66irst\x18\x05 \x03(\x0b\x32).tidegate.v1.StoredTransaction.FirstEntry\x1a,\n\nFirstEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tidegate/v1/journal.proto\x12\x0btidegate.v1\x1a\x17tidegate/v1/tasks.proto\"\x80\x04\n\x08\x43reation\x12$\n\x04plan\x18\x01 \x01(\x0b\x32\x16.tidegate.v1.PlanBytes\x12)\n\x07options\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.TaskOptions\x12\x31\n\x06tables\x18\x03 \x03(\x0b\x32!.tidegate.v1.Creation.TablesEntry\x12\x0f\n\x07restore\x18\x04 \x01(\t\x12\x11\n\tprincipal\x18\x05 \x01(\t\x12\x0f\n\x07request\x18\x06 \x01(\t\x12\x16\n\x0erequest_digest\x18\x07 \x01(\x0c\x12\x1f\n\x04task\x18\x08 \x01(\x0b\x32\x11.tidegate.v1.Task\x12\x35\n\x08versions\x18\t \x03(\x0b\x32#.tidegate.v1.Creation.VersionsEntry\x12&\n\x05\x66iles\x18\n \x03(\x0b\x32\x17.tidegate.v1.StoredFile\x12\r\n\x05spark\x18\x0b \x01(\t\x12\x1a\n\x12other_rows_through\x18\x0c \x01(\x04\x1aG\n\x0bTablesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.tidegate.v1.StoredTable:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"7\n\x0bStoredTable\x12(\n\x06splits\x18\x01 \x03(\x0b\x32\x18.tidegate.v1.StoredSplit\"v\n\x0bStoredSplit\x12!\n\x05split\x18\x01 \x01(\x0b\x32\x12.tidegate.v1.Split\x12\x0c\n\x04kept\x18\x02 \x01(\x0c\x12&\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x17.tidegate.v1.StoredFile\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"x\n\nStoredFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x02 \x01(\t\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x13\n\x0bmodified_ns\x18\x04 \x01(\x03\x12)\n\x07\x66olders\x18\x05 \x03(\x0b\x32\x18.tidegate.v1.FolderValue\"\xe2\x03\n\x04\x42\x61se\x12\x10\n\x08position\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12/\n\x07sources\x18\x03 \x03(\x0b\x32\x1e.tidegate.v1.Base.SourcesEntry\x12)\n\x04\x65nds\x18\x04 \x03(\x0b\x32\x1b.tidegate.v1.Base.EndsEntry\x12\x11\n\tall_ended\x18\x05 \x01(\x08\x12\x34\n\x0ctransactions\x18\x06 \x03(\x0b\x32\x1e.tidegate.v1.StoredTransaction\x12&\n\x08left_out\x18\x07 \x03(\x0b\x32\x14.tidegate.v1.LeftOut\x12\x17\n\ncheckpoint\x18\x08 \x01(\tH\x00\x88\x01\x01\x12)\n\x04said\x18\t \x03(\x0b\x32\x1b.tidegate.v1.Base.SaidEntry\x12\x0f\n\x07read_by\x18\n \x03(\r\x1a.\n\x0cSourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a+\n\tEndsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a+\n\tSaidEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\r\n\x0b_checkpoint\"\xc3\x02\n\x06\x43hange\x12\r\n\x05\x61t_us\x18\x01 \x01(\x03\x12\'\n\x06splits\x18\x02 \x03(\x0b\x32\x17.tidegate.v1.AddedSplit\x12&\n\x04seal\x18\x03 \x01(\x0b\x32\x18.tidegate.v1.SealedEpoch\x12&\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x19.tidegate.v1.EndedSources\x12\x33\n\x0btransaction\x18\x05 \x01(\x0b\x32\x1e.tidegate.v1.StoredTransaction\x12\x11\n\tcancelled\x18\x06 \x01(\x08\x12)\n\x07\x66\x61ilure\x18\x07 \x01(\x0b\x32\x18.tidegate.v1.FailedEpoch\x12-\n\trecovered\x18\x08 \x01(\x0b\x32\x1a.tidegate.v1.RecoveredTask\x12\x0f\n\x07read_by\x18\t \x01(\r\"=\n\x0b\x46\x61iledEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"W\n\rRecoveredTask\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12&\n\x08left_out\x18\x02 \x03(\x0b\x32\x14.tidegate.v1.LeftOut\x12\x0f\n\x07request\x18\x03 \x01(\t\":\n\x07LeftOut\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"f\n\nAddedSplit\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\'\n\x05split\x18\x04 \x01(\x0b\x32\x18.tidegate.v1.StoredSplit\"\x82\x02\n\x0bSealedEpoch\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x30\n\x04last\x18\x02 \x03(\x0b\x32\".tidegate.v1.SealedEpoch.LastEntry\x12\x17\n\ncheckpoint\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x30\n\x04said\x18\x04 \x03(\x0b\x32\".tidegate.v1.SealedEpoch.SaidEntry\x1a+\n\tLastEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a+\n\tSaidEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\r\n\x0b_checkpoint\"{\n\x0c\x45ndedSources\x12\x31\n\x04\x65nds\x18\x01 \x03(\x0b\x32#.tidegate.v1.EndedSources.EndsEntry\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x1a+\n\tEndsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xc0\x01\n\x11StoredTransaction\x12\x13\n\x0b\x61pplication\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12\x38\n\x05\x66irst\x18\x05 \x03(\x0b\x32).tidegate.v1.StoredTransaction.FirstEntry\x1a,\n\nFirstEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -63,35 +63,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STOREDFILE']._serialized_start=759
   _globals['_STOREDFILE']._serialized_end=879
   _globals['_BASE']._serialized_start=882
-  _globals['_BASE']._serialized_end=1347
-  _globals['_BASE_SOURCESENTRY']._serialized_start=1196
-  _globals['_BASE_SOURCESENTRY']._serialized_end=1242
-  _globals['_BASE_ENDSENTRY']._serialized_start=1244
-  _globals['_BASE_ENDSENTRY']._serialized_end=1287
-  _globals['_BASE_SAIDENTRY']._serialized_start=1289
-  _globals['_BASE_SAIDENTRY']._serialized_end=1332
-  _globals['_CHANGE']._serialized_start=1350
-  _globals['_CHANGE']._serialized_end=1656
-  _globals['_FAILEDEPOCH']._serialized_start=1658
-  _globals['_FAILEDEPOCH']._serialized_end=1719
-  _globals['_RECOVEREDTASK']._serialized_start=1721
-  _globals['_RECOVEREDTASK']._serialized_end=1808
-  _globals['_LEFTOUT']._serialized_start=1810
-  _globals['_LEFTOUT']._serialized_end=1868
-  _globals['_ADDEDSPLIT']._serialized_start=1870
-  _globals['_ADDEDSPLIT']._serialized_end=1972
-  _globals['_SEALEDEPOCH']._serialized_start=1975
-  _globals['_SEALEDEPOCH']._serialized_end=2233
-  _globals['_SEALEDEPOCH_LASTENTRY']._serialized_start=2130
-  _globals['_SEALEDEPOCH_LASTENTRY']._serialized_end=2173
-  _globals['_SEALEDEPOCH_SAIDENTRY']._serialized_start=1289
-  _globals['_SEALEDEPOCH_SAIDENTRY']._serialized_end=1332
-  _globals['_ENDEDSOURCES']._serialized_start=2235
-  _globals['_ENDEDSOURCES']._serialized_end=2358
-  _globals['_ENDEDSOURCES_ENDSENTRY']._serialized_start=1244
-  _globals['_ENDEDSOURCES_ENDSENTRY']._serialized_end=1287
-  _globals['_STOREDTRANSACTION']._serialized_start=2361
-  _globals['_STOREDTRANSACTION']._serialized_end=2553
-  _globals['_STOREDTRANSACTION_FIRSTENTRY']._serialized_start=2509
-  _globals['_STOREDTRANSACTION_FIRSTENTRY']._serialized_end=2553
+  _globals['_BASE']._serialized_end=1364
+  _globals['_BASE_SOURCESENTRY']._serialized_start=1213
+  _globals['_BASE_SOURCESENTRY']._serialized_end=1259
+  _globals['_BASE_ENDSENTRY']._serialized_start=1261
+  _globals['_BASE_ENDSENTRY']._serialized_end=1304
+  _globals['_BASE_SAIDENTRY']._serialized_start=1306
+  _globals['_BASE_SAIDENTRY']._serialized_end=1349
+  _globals['_CHANGE']._serialized_start=1367
+  _globals['_CHANGE']._serialized_end=1690
+  _globals['_FAILEDEPOCH']._serialized_start=1692
+  _globals['_FAILEDEPOCH']._serialized_end=1753
+  _globals['_RECOVEREDTASK']._serialized_start=1755
+  _globals['_RECOVEREDTASK']._serialized_end=1842
+  _globals['_LEFTOUT']._serialized_start=1844
+  _globals['_LEFTOUT']._serialized_end=1902
+  _globals['_ADDEDSPLIT']._serialized_start=1904
+  _globals['_ADDEDSPLIT']._serialized_end=2006
+  _globals['_SEALEDEPOCH']._serialized_start=2009
+  _globals['_SEALEDEPOCH']._serialized_end=2267
+  _globals['_SEALEDEPOCH_LASTENTRY']._serialized_start=2164
+  _globals['_SEALEDEPOCH_LASTENTRY']._serialized_end=2207
+  _globals['_SEALEDEPOCH_SAIDENTRY']._serialized_start=1306
+  _globals['_SEALEDEPOCH_SAIDENTRY']._serialized_end=1349
+  _globals['_ENDEDSOURCES']._serialized_start=2269
+  _globals['_ENDEDSOURCES']._serialized_end=2392
+  _globals['_ENDEDSOURCES_ENDSENTRY']._serialized_start=1261
+  _globals['_ENDEDSOURCES_ENDSENTRY']._serialized_end=1304
+  _globals['_STOREDTRANSACTION']._serialized_start=2395
+  _globals['_STOREDTRANSACTION']._serialized_end=2587
+  _globals['_STOREDTRANSACTION_FIRSTENTRY']._serialized_start=2543
+  _globals['_STOREDTRANSACTION_FIRSTENTRY']._serialized_end=2587
 # @@protoc_insertion_point(module_scope)

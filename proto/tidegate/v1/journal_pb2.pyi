@@ -82,7 +82,7 @@ class StoredFile(_message.Message):
     def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., modified_ns: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[_tasks_pb2.FolderValue, _Mapping]]] = ...) -> None: ...
 
 class Base(_message.Message):
-    __slots__ = ("position", "epoch", "sources", "ends", "all_ended", "transactions", "left_out", "checkpoint", "said")
+    __slots__ = ("position", "epoch", "sources", "ends", "all_ended", "transactions", "left_out", "checkpoint", "said", "read_by")
     class SourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +113,7 @@ class Base(_message.Message):
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     SAID_FIELD_NUMBER: _ClassVar[int]
+    READ_BY_FIELD_NUMBER: _ClassVar[int]
     position: int
     epoch: int
     sources: _containers.ScalarMap[str, int]
@@ -122,10 +123,11 @@ class Base(_message.Message):
     left_out: _containers.RepeatedCompositeFieldContainer[LeftOut]
     checkpoint: str
     said: _containers.ScalarMap[str, int]
-    def __init__(self, position: _Optional[int] = ..., epoch: _Optional[int] = ..., sources: _Optional[_Mapping[str, int]] = ..., ends: _Optional[_Mapping[str, int]] = ..., all_ended: _Optional[bool] = ..., transactions: _Optional[_Iterable[_Union[StoredTransaction, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., checkpoint: _Optional[str] = ..., said: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    read_by: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, position: _Optional[int] = ..., epoch: _Optional[int] = ..., sources: _Optional[_Mapping[str, int]] = ..., ends: _Optional[_Mapping[str, int]] = ..., all_ended: _Optional[bool] = ..., transactions: _Optional[_Iterable[_Union[StoredTransaction, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., checkpoint: _Optional[str] = ..., said: _Optional[_Mapping[str, int]] = ..., read_by: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Change(_message.Message):
-    __slots__ = ("at_us", "splits", "seal", "end", "transaction", "cancelled", "failure", "recovered")
+    __slots__ = ("at_us", "splits", "seal", "end", "transaction", "cancelled", "failure", "recovered", "read_by")
     AT_US_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     SEAL_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +136,7 @@ class Change(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     RECOVERED_FIELD_NUMBER: _ClassVar[int]
+    READ_BY_FIELD_NUMBER: _ClassVar[int]
     at_us: int
     splits: _containers.RepeatedCompositeFieldContainer[AddedSplit]
     seal: SealedEpoch
@@ -142,7 +145,8 @@ class Change(_message.Message):
     cancelled: bool
     failure: FailedEpoch
     recovered: RecoveredTask
-    def __init__(self, at_us: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[AddedSplit, _Mapping]]] = ..., seal: _Optional[_Union[SealedEpoch, _Mapping]] = ..., end: _Optional[_Union[EndedSources, _Mapping]] = ..., transaction: _Optional[_Union[StoredTransaction, _Mapping]] = ..., cancelled: _Optional[bool] = ..., failure: _Optional[_Union[FailedEpoch, _Mapping]] = ..., recovered: _Optional[_Union[RecoveredTask, _Mapping]] = ...) -> None: ...
+    read_by: int
+    def __init__(self, at_us: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[AddedSplit, _Mapping]]] = ..., seal: _Optional[_Union[SealedEpoch, _Mapping]] = ..., end: _Optional[_Union[EndedSources, _Mapping]] = ..., transaction: _Optional[_Union[StoredTransaction, _Mapping]] = ..., cancelled: _Optional[bool] = ..., failure: _Optional[_Union[FailedEpoch, _Mapping]] = ..., recovered: _Optional[_Union[RecoveredTask, _Mapping]] = ..., read_by: _Optional[int] = ...) -> None: ...
 
 class FailedEpoch(_message.Message):
     __slots__ = ("epoch", "reason", "message")
