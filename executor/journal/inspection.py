@@ -25,6 +25,7 @@ from .journal_database import (
     blob_in,
     blob_sizes,
     check_format,
+    check_no_links,
     check_owners,
     check_whole,
     task_rows,
@@ -74,6 +75,7 @@ class DataInspection:
         self._journal, self._rows, self._checkpoints = journal_in(folder), rows_in(folder), checkpoints_in(folder)
         if not self._journal.is_file():
             raise InvalidRequest(f"{folder} is not a data folder: it has no {self._journal.name}", reason="DATA_FOLDER")
+        check_no_links(self._journal)
 
     # -------------------------------------------------------------------------------------------------- listing
 

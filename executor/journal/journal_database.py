@@ -117,6 +117,7 @@ class JournalDatabase:
         self._there = there
         self._files: tuple[tuple[int, int], ...] | None = None
         self._reading = threading.Lock()
+        check_no_links(path)
         check_whole(path)
         with suppress(OSError):  # SQLite says why the file cannot be used
             path.touch(mode=0o600)
@@ -176,7 +177,7 @@ class JournalDatabase:
 
     def _check_names(self) -> None:
         """Raise `OSError` if the files that SQLite writes have lost their names, or others have got them."""
-        status = [os.stat(file) for file in (self._path, _log_of(self._path))]
+        status = [os.lstat(file) for file in (self._path, _log_of(self._path))]
         files = tuple((file.st_dev, file.st_ino) for file in status)
         if self._files not in (None, files):
             raise OSError(f"{self._path} or its log was replaced while the service runs")
@@ -244,6 +245,17 @@ def check_whole(path: Path) -> None:
             f"commits behind it: {RESTORE}",
             reason="DATA_DAMAGED",
         )
+
+
+def check_no_links(path: Path) -> None:
+    """Raise `Refused` if the database or its log is a link. SQLite has the log beside the file that a link names."""
+    for file in (path, _log_of(path)):
+        if file.is_symlink():
+            raise Refused(
+                f"{file} is a link to {file.readlink()}, and SQLite looks for the journal's log beside the file that a "
+                "link names: put the file itself in the link's place, and its log (-wal) beside it if it has one",
+                reason="DATA_DAMAGED",
+            )
 
 
 def check_format(path: Path, connection: sqlite3.Connection) -> None:

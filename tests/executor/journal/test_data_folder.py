@@ -110,7 +110,7 @@ def test_a_folder_whose_file_of_the_owner_is_removed_still_belongs_to_its_servic
     data_folder.DataFolder(tmp_path).release()
 
 
-@pytest.mark.parametrize("other", ["none", "a copy", "another folder"])
+@pytest.mark.parametrize("other", ["none", "a copy", "a link", "another folder"])
 def test_nothing_is_answered_once_the_journal_has_lost_its_name(tmp_path: Path, other: str) -> None:
     with Restarts(tmp_path) as service:
         task = service.create()
@@ -121,6 +121,8 @@ def test_nothing_is_answered_once_the_journal_has_lost_its_name(tmp_path: Path, 
             (service.data / name).rename(tmp_path / name)
             if other == "a copy":
                 shutil.copy(tmp_path / name, service.data / name)
+            if other == "a link":
+                (service.data / name).symlink_to(tmp_path / name)
         with pytest.raises(Unavailable) as refused:
             task.add(2)
         assert refused.value.reason == "JOURNAL_FAILED"
@@ -354,6 +356,32 @@ def test_a_part_of_the_folder_that_is_something_else_is_damage(tmp_path: Path, p
         with pytest.raises(Refused, match=f"{part} cannot be read or written") as refused:
             DurableTasks(service.data)
         assert refused.value.reason == "DATA_DAMAGED"
+
+
+@pytest.mark.parametrize("part", ["journal.sqlite", "journal.sqlite-wal"])
+def test_a_link_in_place_of_the_journal_is_refused_at_the_start(tmp_path: Path, part: str) -> None:
+    with Restarts(tmp_path) as service:
+        task = service.create()
+        task.add(1)
+        service.kill()
+        path, elsewhere = service.data / part, tmp_path / "elsewhere"
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere)
+        for look in (DurableTasks, DataInspection):
+            with pytest.raises(Refused, match=f"{part} is a link to {elsewhere}") as refused:
+                look(service.data)
+            assert refused.value.reason == "DATA_DAMAGED"
+        elsewhere.rename(path)
+        service.start()
+        assert service.attach(task).add(2).sequence == 2
+
+
+def test_a_link_to_no_journal_is_refused_and_makes_none(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "journal.sqlite").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Refused, match="is a link"):
+        DurableTasks(tmp_path / "data")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_rows_beside_a_journal_without_tables_stay(tmp_path: Path) -> None:
