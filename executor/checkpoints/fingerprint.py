@@ -6,7 +6,6 @@ fingerprint: whoever takes two things for one compares their bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -90,13 +89,8 @@ class Fingerprint:
 
 
 def fingerprint(data: bytes | pa.Buffer) -> bytes:
-    return fingerprint_of(lambda sink: sink.write(data))
-
-
-def fingerprint_of(write: Callable[[Fingerprint], object]) -> bytes:
-    """The fingerprint of what `write` writes to a file."""
     sink = Fingerprint()
-    write(sink)
+    sink.write(data)
     return sink.digest()
 
 

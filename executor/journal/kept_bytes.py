@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from ..checkpoints.disk import Disk
-from ..checkpoints.fingerprint import fingerprint, fingerprint_of
+from ..checkpoints.fingerprint import Fingerprint, fingerprint
 from ..ledger.split_digest import RowsStream, bytes_digest
 from .freed_files import FreedFiles
 from .group_commit import Journal, journal_failed
@@ -92,8 +92,8 @@ class KeptBytes:
         """Keep the rows. The caller appends `take_inserts()` with the record that names the digest."""
         if not is_small(rows):
             freed = self._freed.take(rows.size)
-            write = partial(self._write, rows) if freed is None else partial(self._write_over, rows)
-            return self._keep_file(write, partial(fingerprint_of, rows.write), rows.size, freed, own=True)
+            write = self._write if freed is None else self._write_over
+            return self._keep_file(partial(write, rows), rows.size, freed, own=True)
         data = rows.buffer()
         digest = bytes_digest(data)
         self._use(digest, data.size)
@@ -102,48 +102,44 @@ class KeptBytes:
     def keep_file(self, path: Path) -> Kept:
         """Keep a file, which does not change any more."""
         size = path.stat().st_size
-        return self._keep_file(partial(self._disk.link, path), lambda: fingerprint(self._bytes(path)), size, own=False)
+        return self._keep_file(partial(self._link, path), size, own=False)
 
     def _bytes(self, path: Path) -> pa.Buffer:
         """The bytes of a file. An empty file cannot be mapped."""
         return self._disk.map(path) if path.stat().st_size else pa.py_buffer(b"")
 
-    def _write(self, rows: RowsStream, target: Path) -> None:
+    def _write(self, rows: RowsStream, target: Path) -> bytes:
         with self._disk.create(target) as sink:
-            rows.write(_Ahead(sink, self._disk))
-            self._disk.sync(sink)
+            return self._fill(sink, rows)
 
-    def _write_over(self, rows: RowsStream, target: Path) -> None:
+    def _write_over(self, rows: RowsStream, target: Path) -> bytes:
         with self._disk.rewrite(target) as sink:
-            rows.write(_Ahead(sink, self._disk))
-            self._disk.sync(sink)
+            return self._fill(sink, rows)
 
-    def _keep_file(
-        self,
-        write: Callable[[Path], None],
-        digest: Callable[[], bytes],
-        size: int,
-        freed: Path | None = None,
-        *,
-        own: bool,
-    ) -> Kept:
-        """Write a file, and compute its digest meanwhile on another thread: the disk and a core work side by side.
+    def _fill(self, sink: BinaryIO, rows: RowsStream) -> bytes:
+        """Write the rows to a file, and sync it; their fingerprint."""
+        ahead = _Ahead(sink, self._disk)
+        rows.write(ahead)
+        self._disk.sync(sink)
+        return ahead.fingerprint()
+
+    def _link(self, path: Path, target: Path) -> bytes:
+        self._disk.link(path, target)
+        return fingerprint(self._bytes(target))
+
+    def _keep_file(self, write: Callable[[Path], bytes], size: int, freed: Path | None = None, *, own: bool) -> Kept:
+        """Keep the file that `write` writes, by the digest that it returns.
 
         The file is a new one unless one that was `freed` is written over. It is our `own` if it has no other name.
         """
         temporary = freed or self._temporary()
         try:
-            hashing = self._threads.submit(digest)
-        except RuntimeError:  # the service is closing
-            raise journal_failed(None) from None
-        try:
-            write(temporary)
-            kept = Kept(self._reader, self._name(temporary, hashing.result(), size, own=own))
+            digest = write(temporary)
+            return Kept(self._reader, self._name(temporary, digest, size, own=own))
         except OSError as error:
             for path in (temporary, *self._freed.clear()):  # the disk may be full
                 self._free(path)
             raise journal_failed(error) from error
-        return kept
 
     def _name(self, temporary: Path, digest: bytes, size: int, *, own: bool) -> bytes:
         """Give a written file its name, and count the use; its digest. The file goes if there is one of its bytes."""
@@ -243,23 +239,33 @@ def _number(name: str) -> int:
 
 
 class _Ahead:
-    """A file of a disk, which the disk gets ready for the sync while more is written."""
+    """A file of a disk, which the disk gets ready for the sync while more is written.
+
+    The fingerprint is computed from the same bytes, just before they are written, while they are in the core's cache.
+    """
 
     closed = False
 
     def __init__(self, file: BinaryIO, disk: Disk) -> None:
         self._file = file
         self._disk = disk
+        self._fingerprint = Fingerprint()
         self._started = self._written = 0
 
     def write(self, data: bytes) -> int:
         view = memoryview(data).cast("B")
         for first in range(0, len(view), _AHEAD_BYTES):
-            self._written += self._file.write(view[first : first + _AHEAD_BYTES])
+            some = view[first : first + _AHEAD_BYTES]
+            self._fingerprint.write(some)
+            self._written += self._file.write(some)
             if self._written - self._started >= _AHEAD_BYTES:
                 self._disk.start_sync(self._file, self._started, self._written - self._started)
                 self._started = self._written
         return len(view)
+
+    def fingerprint(self) -> bytes:
+        """The fingerprint of what has been written."""
+        return self._fingerprint.digest()
 
     def flush(self) -> None:
         """Do nothing: the sync writes what is buffered."""

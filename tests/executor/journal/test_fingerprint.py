@@ -71,7 +71,7 @@ def test_bytes_are_the_same_if_all_of_them_are() -> None:
 def test_rows_with_the_fingerprint_of_others_are_kept_and_are_no_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_bytes, "fingerprint_of", lambda _: bytes(16))
+    monkeypatch.setattr(kept_bytes._Ahead, "fingerprint", lambda _: bytes(16))
     files = lambda: sum(path.suffix != ".temporary" for path in (service.data / "rows").iterdir())  # noqa: E731
     with Restarts(tmp_path) as service:
         task = service.create()
