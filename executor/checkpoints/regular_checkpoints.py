@@ -118,6 +118,10 @@ class RegularCheckpoints:
         if epoch is not None:
             self._kept.append(epoch)
 
+    def drop_behind(self, epoch: int) -> None:
+        """Forget the checkpoints of later epochs, which were removed."""
+        self._kept = [kept for kept in self._kept if kept <= epoch]
+
     def first_needed(self, acknowledged: Cursor) -> int:
         """The first epoch whose splits a restart may read; 0 if it may need all of them."""
         usable = usable_of(self._kept, acknowledged)

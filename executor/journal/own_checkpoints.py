@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from ..checkpoints.manifest import NO_TASK, Origin, damaged
 from ..checkpoints.regular_checkpoints import EndingError, RegularCheckpoints, epochs_of, name_of
 from ..checkpoints.root import KnownCheckpoint
 from ..checkpoints.taking import Checkpoints
+from .group_commit import journal_failed
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +54,23 @@ class OwnCheckpoints:
         self.folder(task).adopt(other.folder, manifest)
 
     def drop(self, task: str, epoch: int) -> None:
-        """Remove a checkpoint that is damaged."""
+        """Remove a checkpoint that no restart is to go on from, for good."""
         self.folder(task).remove(name_of(epoch))
+        self._disk.sync_names(self._path / task)
+
+    def drop_behind(self, task: str, epoch: int) -> None:
+        """Remove the task's checkpoints of later epochs, also one that is being written: these epochs may have other
+        rows now. Nothing brings the checkpoints back, once this returns. Raises `Unavailable` if the service closes.
+        """
+        try:
+            self._threads.submit(self._drop_behind, task, epoch).result()
+        except (RuntimeError, CancelledError):
+            raise journal_failed(None) from None
+
+    def _drop_behind(self, task: str, epoch: int) -> None:
+        for later in self.epochs(task):
+            if later > epoch:
+                self.drop(task, later)
 
     def of(self, task: str, origin: Origin, options: TaskOptions, kept: Sequence[int]) -> RegularCheckpoints:
         """The checkpoints of a task of this origin, which has `kept` ones already."""
@@ -84,7 +100,7 @@ class OwnCheckpoints:
     def _remove(self, task: str) -> None:
         try:
             for epoch in self.epochs(task):  # before their files: one who reads meanwhile finds no damaged ones
-                self.drop(task, epoch)
+                self.folder(task).remove(name_of(epoch))
             self._disk.remove_folder(self._path / task)
         except OSError:  # the next start removes the folder
             _log.exception("the checkpoints of a deleted task could not be removed")

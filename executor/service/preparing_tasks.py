@@ -192,6 +192,11 @@ class Preparing:
         begun = self._from_checkpoint(self._durable, stored, space)
         other_rows = stored.other_rows_through(self._versions(begun.computation))
         history = _history(stored, begun.start, other_rows)
+        start = begun.start.epoch
+        if begun.regular is not None and max(other_rows, *(split.epoch for split in stored.left_out), 0) > start:
+            # A later restart would take their state for that of the rows which readers get from here on.
+            self._durable.checkpoints.drop_behind(stored.identity, start)
+            begun.regular.drop_behind(start)
         return replace(begun, journal=stored.journal, history=history)
 
     def _from_checkpoint(self, durable: DurableTasks, stored: StoredTask, space: SpillSpace) -> Begun:

@@ -151,6 +151,27 @@ def test_state_goes_on_from_its_checkpoint_without_the_split(tmp_path: Path) -> 
         assert task.epoch(4) == [counting(4, 3)]
 
 
+def test_no_restart_goes_on_from_a_checkpoint_that_has_a_split_which_was_left_out(tmp_path: Path) -> None:
+    with Restarts(tmp_path, CountingEngine()) as service:
+        task = service.create(mode=Mode.CONTINUOUS, checkpoint_epochs=1)
+        for value in (1, 2, 3, POISON):
+            task.add(value)
+            task.seal()
+            if value == 1:
+                assert task.epoch(1) == [counting(1, 0)]
+                service.manager.acknowledge(task.id, Cursor(2))
+                service.settle()
+        with pytest.raises(TaskFailed):
+            task.epoch(4)
+        service.settle()
+        assert service.durable.checkpoints.epochs(task.id) == [1, 2]  # no reader has acknowledged epoch 2
+        service.manager.recover_task(task.id, [("a", 2), ("a", 4)])
+        assert task.epoch(2) == []
+        service.manager.acknowledge(task.id, Cursor(3))
+        service.settle()
+        assert service.restart(task).epoch(3) == [counting(3, 1)]
+
+
 def test_a_task_that_fails_before_its_epoch_is_sealed_has_failed_after_a_restart(tmp_path: Path) -> None:
     file, away = tmp_path / "t.parquet", tmp_path / "away.parquet"
     pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
