@@ -58,6 +58,8 @@ class Write(Operator):
         self._mode = mode
         self._writer = hashlib.sha256(writer.encode()).hexdigest()[:16]
         self._quota = WriteQuota(quota)
+        self._counts_earlier = True
+        """The files of earlier epochs are still to be counted: a task that goes on after a restart has some."""
         self._columns = TableColumns(folder.name, table)
         self._epoch = 0
         self._open: OpenFolder | None = None
@@ -118,6 +120,8 @@ class Write(Operator):
         """The epoch's files; None where nothing is to be written."""
         with self._naming_the_table():
             folder = self._open = opened(self._folder)
+            if self._counts_earlier:
+                self._count_earlier(folder)
             others = self._others(folder)
             if others and self._mode is WriteMode.IGNORE:
                 self.drop()
@@ -125,6 +129,11 @@ class Write(Operator):
             self._check(folder, others)
             self._staged = Staged(folder, self._names(), self._format, self.table)
             return self._staged
+
+    def _count_earlier(self, folder: OpenFolder) -> None:
+        names = self._names()
+        used = sum(folder.size(name) or 0 for name in folder.files() if names.of_earlier_epoch(name))
+        self._quota, self._counts_earlier = replace(self._quota, used=used), False
 
     def _finish(self, staged: Staged) -> None:
         with self._naming_the_table():

@@ -17,7 +17,7 @@ from .formats import WriteFormat, Writer
 from .publishing import complete_published, publish
 from .table_folder import OpenFolder, TableFolder
 
-_VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}(-\d{4,}-\d{4,})?\.(parquet|arrow|csv)")
+_VISIBLE: Final = re.compile(r"part-(?P<writer>[0-9a-f]{16})-(?P<epoch>\d{8,})(-\d{4,}-\d{4,})?\.(parquet|arrow|csv)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,11 @@ class FileNames:
     def of_writer(self, name: str) -> bool:
         """True where a file is of any epoch of the writer, hidden or not."""
         return name.removeprefix(".").startswith(f"part-{self.writer}-")
+
+    def of_earlier_epoch(self, name: str) -> bool:
+        """True where a file is visible, and one of this writer's epochs before this one."""
+        matched = _VISIBLE.fullmatch(name)
+        return matched is not None and matched["writer"] == self.writer and int(matched["epoch"]) < self.epoch
 
     def of_epoch(self, name: str) -> bool:
         """True where a file is one of this epoch's, and visible."""
@@ -122,7 +127,7 @@ def hidden(name: str, attempt: str = "") -> str:
 def writer_of(name: str) -> str | None:
     """The writer of a file; None where `Write` has not written the file."""
     matched = _VISIBLE.fullmatch(name)
-    return None if matched is None else matched[1]
+    return None if matched is None else matched["writer"]
 
 
 class HiddenFile:

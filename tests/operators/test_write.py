@@ -533,10 +533,15 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_added(tmp_path: Path
     assert everything(tmp_path / "t") == ["odd.parquet"]
 
 
-def test_what_a_task_writes_in_all_its_epochs_is_bounded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_task_writes_in_all_its_epochs_is_bounded(tmp_path: Path, restarts: bool) -> None:
     first = epoch(write(tmp_path, writer="other"), 1, 1).bytes
     operator = write(tmp_path, quota=first * 3 // 2)
     epoch(operator, 1, 1)
+    if restarts:
+        operator = write(tmp_path, quota=first * 3 // 2)
+        epoch(operator, 1, 1)  # computed again: its file counts once
+        operator = write(tmp_path, quota=first * 3 // 2)
     with pytest.raises(Exhausted, match=r"table 't': epoch 2 .* write_quota") as error:
         epoch(operator, 2, 2)
     assert error.value.reason == "WRITE_QUOTA"
