@@ -143,10 +143,11 @@ class Write(Operator):
         self._check_quota(staged)
 
     def _has_files(self) -> bool:
-        """True where the table has files beside this epoch's, once this epoch is committed."""
+        """True where the table has files beside this epoch's, once this one is committed. Those of later epochs do not
+        count: an epoch that is computed again makes the file that it has made before.
+        """
         assert self._open is not None
-        names = self._names()
-        mine = any(writer_of(name) == self._writer and not names.of_epoch(name) for name in self._open.files())
+        mine = any(map(self._names().of_earlier_epoch, self._open.files()))
         return mine or (self._mode is WriteMode.APPEND and bool(self._others(self._open)))
 
     def _names(self) -> FileNames:

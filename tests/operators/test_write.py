@@ -323,6 +323,16 @@ def test_a_created_table_without_rows_is_one_file_that_has_its_columns(tmp_path:
     assert pq.read_schema(tmp_path / "t" / shown(tmp_path / "t")[0]).names == ["n", "s"]
 
 
+def test_a_created_table_has_the_same_files_when_its_first_epoch_is_done_again_without_rows(tmp_path: Path) -> None:
+    operator = write(tmp_path, mode=WriteMode.ERROR)
+    epoch(operator, 1)
+    epoch(operator, 2, 1)
+    before = shown(tmp_path / "t")
+    epoch(operator, 1)
+    assert shown(tmp_path / "t") == before
+    assert len(before) == 2
+
+
 def test_an_insert_without_rows_adds_no_file(tmp_path: Path) -> None:
     assert epoch(write(tmp_path, mode=WriteMode.INSERT), 1) == Written()
 
