@@ -8,11 +8,9 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-from urllib.parse import quote
 
 from ...proto.errors import InvalidRequest, TidegateError
 from ...proto.values import Cursor, Mode
@@ -20,7 +18,6 @@ from ..checkpoints.checkpoint_folder import CheckpointFolder, is_manifest
 from ..checkpoints.disk import LocalDisk
 from .data_folder import checkpoints_in, journal_in, rows_in
 from .journal_database import (
-    UNREADABLE,
     TaskRows,
     blob_in,
     blob_sizes,
@@ -29,12 +26,10 @@ from .journal_database import (
     check_owners,
     check_whole,
     task_rows,
-    unusable,
 )
+from .journal_snapshot import snapshot
 from .kept_reader import KeptReader, digest_in
 from .read_task import ReadTask, read_task
-
-_BUSY_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +77,7 @@ class DataInspection:
     def tasks(self) -> list[TaskEntry]:
         """The tasks, in the order in which they were made."""
         check_whole(self._journal)
-        with self._snapshot() as connection:
+        with snapshot(self._journal) as connection:
             check_format(self._journal, connection)
             check_owners(connection)
             reader = self._reader(connection)
@@ -107,7 +102,7 @@ class DataInspection:
         problems: list[str] = []
         with _noted(problems):
             check_whole(self._journal)
-        with self._snapshot() as connection:
+        with snapshot(self._journal) as connection:
             check_format(self._journal, connection)
             with _noted(problems):
                 check_owners(connection)
@@ -167,24 +162,13 @@ class DataInspection:
 
     def _still_named(self, lost: Mapping[bytes, str]) -> dict[bytes, str]:
         """The problems of bytes that the journal names now. A service removes files while they are checked."""
-        with self._snapshot() as connection:
+        with snapshot(self._journal) as connection:
             tasks = self._read_all(connection, [])
         named = {digest for task in tasks for digest in task.digests}
         return {digest: problem for digest, problem in lost.items() if digest in named}
 
     def _reader(self, connection: sqlite3.Connection) -> KeptReader:
         return KeptReader(lambda digest: blob_in(connection, digest), LocalDisk(), self._rows)
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection that reads, and sees the journal as it is now."""
-        try:
-            uri = f"file:{quote(str(self._journal.resolve()))}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)) as connection:
-                connection.execute("BEGIN")
-                yield connection
-        except UNREADABLE as error:
-            raise unusable(self._journal, error) from error
 
 
 def _entry(

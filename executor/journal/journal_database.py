@@ -177,7 +177,7 @@ class JournalDatabase:
 
     def _check_names(self) -> None:
         """Raise `OSError` if the files that SQLite writes have lost their names, or others have got them."""
-        status = [os.lstat(file) for file in (self._path, _log_of(self._path))]
+        status = [os.lstat(file) for file in (self._path, log_of(self._path))]
         files = tuple((file.st_dev, file.st_ino) for file in status)
         if self._files not in (None, files):
             raise OSError(f"{self._path} or its log was replaced while the service runs")
@@ -217,7 +217,8 @@ class JournalDatabase:
         self._writer.close()
 
 
-def _log_of(path: Path) -> Path:
+def log_of(path: Path) -> Path:
+    """The write-ahead log of the database at this path."""
     return path.with_name(f"{path.name}-wal")
 
 
@@ -238,7 +239,7 @@ def unusable(path: Path, error: Exception) -> Refused | InvalidRequest:
 
 def check_whole(path: Path) -> None:
     """Raise `Refused` if SQLite would pass over commits of the database's log, because the log is damaged."""
-    log = check_log(_log_of(path))
+    log = check_log(log_of(path))
     if log.damaged:
         raise Refused(
             f"{path}-wal is damaged: frame {log.read + 1} of {log.frames} differs from what was written, and there are "
@@ -249,7 +250,7 @@ def check_whole(path: Path) -> None:
 
 def check_no_links(path: Path) -> None:
     """Raise `Refused` if the database or its log is a link. SQLite has the log beside the file that a link names."""
-    for file in (path, _log_of(path)):
+    for file in (path, log_of(path)):
         if file.is_symlink():
             raise Refused(
                 f"{file} is a link to {file.readlink()}, and SQLite looks for the journal's log beside the file that a "
