@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -62,11 +62,13 @@ class Write(Operator):
         """The files of earlier epochs are still to be counted: a task that goes on after a restart has some."""
         self._columns = TableColumns(folder.name, table)
         self._epoch = 0
+        self._added: _Added | None = None
         self._open: OpenFolder | None = None
         self._staged: Staged | None = None
 
     def begin(self, epoch: int) -> None:
         self.drop()
+        self._added = None
         self._epoch = epoch
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -97,11 +99,26 @@ class Write(Operator):
         with self._naming_the_table():
             others = self._others(folder)
             self._check(folder, others)
+            added = staged.added()
             written = staged.publish(others if self._mode is WriteMode.REPLACE else ())
         self._quota = replace(self._quota, used=self._quota.used + written.bytes)
+        self._added = _Added(added, written.bytes)
         self._staged = self._open = None
         folder.close()
         return written
+
+    def withdraw(self) -> None:
+        """Take the files that the last `commit` has added out of the table. Files that it has replaced, as a repeated
+        epoch replaces its own, are not brought back.
+        """
+        added, self._added = self._added, None
+        if added is None:
+            return
+        self._quota = replace(self._quota, used=self._quota.used - added.bytes)
+        with self._naming_the_table(), closing(self._folder.open()) as folder:
+            for name in added.names:
+                folder.remove(name)
+            folder.sync()
 
     def drop(self) -> None:
         """Remove all that was written and not committed. A second call does nothing."""
@@ -180,6 +197,14 @@ class Write(Operator):
 
     def _naming_the_table(self) -> AbstractContextManager[None]:
         return naming(self._folder.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Added:
+    """The new files of a commit, and the bytes of all of its files."""
+
+    names: Sequence[str]
+    bytes: int
 
 
 class AdoptingWrite(Write):

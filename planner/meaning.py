@@ -29,7 +29,7 @@ def meaning(plan: ir.Plan) -> str:
             known[id(value)] = _digest(*parts)
         return known[id(value)]
 
-    whole: object = (plan.root, plan.names, plan.shared, plan.write)
+    whole: object = (plan.root, plan.names, plan.shared, plan.write, *plan.side_tables)
     return unroll(step, whole)
 
 

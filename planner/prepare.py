@@ -170,8 +170,19 @@ def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection
         raise PlanError(*problems_of(plan, _checks(plan, is_static, options), error)) from error
 
 
+def _check_side_tables(plan: ir.Plan) -> None:
+    """Refuses tables beside the result: a task per epoch writes its result alone."""
+    for side in plan.side_tables:
+        message = (
+            "a per-epoch task writes no table beside its result: run the plan as a continuous task, or write the table "
+            "in a task of its own"
+        )
+        raise PlanError(Problem(place=side.write.plan_path, reason="SIDE_TABLE_PER_EPOCH", message=message))
+
+
 def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings: tuple[str, ...]) -> Prepared:
     check(plan)
+    _check_side_tables(plan)
     several = options.channels > 1
     rewritten = rewrite(plan, narrow=several)
     keys: Mapping[Key, int] = equated((rewritten.root,), rewritten.shared) if several else {}

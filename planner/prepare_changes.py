@@ -18,6 +18,7 @@ from .changes.change_nodes import ChangeNode, nodes_of
 from .changes.lower_changes import lower
 from .explain.explain_changes import explain
 from .explain.state_bounds import unbounded
+from .ir import arrow_types
 from .physical.sources import PlannedSource, check, sources
 from .prepare import Decoded, columns_of, problems_of, result_columns
 from .rewrite import REWRITES
@@ -41,9 +42,17 @@ _INTERVAL: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PreparedTable:
+    """A table that a plan writes beside its result, and the table's columns."""
+
+    write: ir.Write
+    columns: pa.Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedChanges:
     """A plan as operators on changes. `columns` are the columns of its rows, and of the table if it has a `write`;
-    `schema` has the columns of the result, and the row's weight behind them.
+    `schema` has the columns of the result, and the row's weight behind them. `side_tables` are written beside it.
     """
 
     root: ChangeNode
@@ -52,6 +61,7 @@ class PreparedChanges:
     sources: tuple[PlannedSource, ...]
     warnings: tuple[str, ...]
     write: ir.Write | None = None
+    side_tables: tuple[PreparedTable, ...] = ()
 
     @property
     def result(self) -> pa.Schema:
@@ -66,7 +76,12 @@ class PreparedChanges:
         """The plan explained to people and programs: the operators, which of them follow the change, and the
         reasons.
         """
-        return explain(self.root, self.sources, self.schema, self.options, self.warnings, self.write)
+        return explain(self.root, self.sources, self.schema, self.options, self.warnings, self.writes)
+
+    @property
+    def writes(self) -> Sequence[ir.Write | None]:
+        """The write of the result, or None, and then those of the side tables."""
+        return (self.write, *(table.write for table in self.side_tables))
 
 
 def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[str] = ()) -> PreparedChanges:
@@ -104,7 +119,13 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         sources=planned,
         warnings=(*decoded.warnings, *lowered.warnings, *warnings(rewritten, fed), *growing),
         write=rewritten.write,
+        side_tables=tuple(_prepared_table(rewritten, side) for side in rewritten.side_tables),
     )
+
+
+def _prepared_table(plan: ir.Plan, side: ir.SideTable) -> PreparedTable:
+    columns = arrow_types.schema(plan.shared[side.ordinal].schema, side.write.table_names)
+    return PreparedTable(write=side.write, columns=columns)
 
 
 def _rewritten(plan: ir.Plan) -> ir.Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .join_builders import as_of_join, interval_join
 from .plan_sources import of_source
 from .row_builders import late_rows, on_time, watermark
+from .table_builders import with_tables
 from .window_builders import count, days, distinct, months, session, sliding, tumbling
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "sliding",
     "tumbling",
     "watermark",
+    "with_tables",
 ]

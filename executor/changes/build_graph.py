@@ -34,12 +34,14 @@ from ...planner.changes.change_nodes import (
     ComputeNode,
     LoopNode,
     Operated,
+    OutputsNode,
     SelectNode,
     SourceNode,
     inputs_of,
 )
 from ...planner.changes.event_time.kept_state import state_of
 from ...planner.ir.walk import unroll
+from ...proto.errors import InternalError
 from .change_routes import routes_to
 from .operator_factory import ChangeOperatorFactory
 
@@ -79,8 +81,8 @@ def graph_of(
     outside = _Level(loop=None, parent=None, depth=0)
     for name, source in sources.items():
         making.entries[name] = _enter(outside, name, source)
-    result = unroll(making.step, (outside, root))
-    return outside.graph(result)
+    outputs = root.inputs if isinstance(root, OutputsNode) else (root,)
+    return outside.graph(*(unroll(making.step, (outside, node)) for node in outputs))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -106,8 +108,8 @@ class _Level:
         self.vertices.append(vertex)
         return len(self.vertices) - 1
 
-    def graph(self, result: int) -> Graph:
-        return Graph(vertices=tuple(self.vertices), result=result)
+    def graph(self, result: int, *beside: int) -> Graph:
+        return Graph(vertices=tuple(self.vertices), result=result, beside=beside)
 
     def from_outside(self, vertex: int, schema: pa.Schema) -> int:
         """The entry for a vertex of the graph around this one."""
@@ -150,6 +152,8 @@ class _Making:
                 return level.add(Back(schema=node.schema))
             case LoopNode():
                 return (yield from self._loop(level, node))
+            case OutputsNode():
+                raise InternalError(f"{node.plan_path}: outputs stand at the root alone")
             case SourceNode():
                 entry = self.entries[node.source]
                 if self.factory.has_all(node):

@@ -18,7 +18,7 @@ from ...operators.changes.kept.state_format import check_version
 from ...operators.changes.network.network import Network
 from ...operators.changes.network.schedule import Watched
 from ...operators.changes.retraction_check import NotThere
-from ...operators.changes.values.change import Change
+from ...operators.changes.values.epoch_result import EpochResult
 from ...operators.changes.values.evaluator import Evaluators
 from ...operators.core.batches import batch_of
 from ...operators.core.interrupts import unwatched
@@ -29,8 +29,10 @@ from ...operators.duckdb.conform import Conform
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.sources.change_column import WEIGHT_FIELD
 from ...operators.sources.split_pieces import expand
+from ...operators.write import Write
 from ...operators.writing.staged_write import Written
-from ...planner.prepare_changes import PreparedChanges
+from ...planner.physical.sources import PlannedSource
+from ...planner.prepare_changes import PreparedChanges, PreparedTable
 from ...proto.errors import ExecutionError, Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
@@ -56,7 +58,7 @@ _LARGEST: Final = 3
 
 class ContinuousComputation:
     """A continuous computation. `tables` are the opened pieces of the static sources; the first epoch reads them. The
-    rows of a plan that writes go through `write`.
+    rows of a plan that writes go through `write`, those of its side tables through `side_tables`.
     """
 
     early_source: str | None = None
@@ -73,13 +75,15 @@ class ContinuousComputation:
         side: str,
         tables: Mapping[str, Sequence[Piece]],
         write: RowEffect | None = None,
+        side_tables: Sequence[Write] = (),
     ) -> None:
         self.schema = prepared.schema
         self.warnings = prepared.warnings
         self.nothing = pa.RecordBatch.from_pylist([], schema=prepared.schema)
         self._meters = Meters()
         self._inputs = InputProgress(self._meters)
-        self.write = self._written(write)
+        self.write = None if write is None else self._written(write)
+        self._side_tables = [self._side_table(*both) for both in zip(side_tables, prepared.side_tables, strict=True)]
         reads = []
         self._readings: dict[str, Reading] = {}
         entries: dict[str, EntrySource] = {}
@@ -91,8 +95,7 @@ class ContinuousComputation:
             at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
             reads.append(InputRead(source=planned.name, meter=at))
             self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at), options.memory_limit)
-            kinds = () if planned.static else (*FILE_KINDS, "inline")
-            sources.append(Source(name=planned.name, schema=outside, static=planned.static, split_kinds=kinds))
+            sources.append(_source_of(planned, outside))
         self.sources = tuple(sources)
         self._reads = tuple(reads)
         self._ports = {name: entry.port for name, entry in entries.items()}
@@ -130,8 +133,11 @@ class ContinuousComputation:
             self._instance = self._pool.take(self._instance_settings)
         return self._instance
 
-    def _written(self, write: RowEffect | None) -> WrittenChanges | None:
-        return None if write is None else WrittenChanges(write, self._meters.of("Write", write.plan_path), self.schema)
+    def _written(self, write: RowEffect) -> WrittenChanges:
+        return WrittenChanges(write, self._meters.of("Write", write.plan_path), self.schema)
+
+    def _side_table(self, effect: Write, planned: PreparedTable) -> _SideTable:
+        return _SideTable(effect, self._written(effect), Conform(planned.columns, effect.plan_path))
 
     # -------------------------------------------------------------------------------------------------- splits
 
@@ -177,11 +183,12 @@ class ContinuousComputation:
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
         self._stopped = False  # an interrupt was for the epoch before
         self._evaluators.go_on()
-        undoing = Undoing(self) if self._skips else None
-        if self.write is None:
-            return ContinuousRun(self, number, undoing)
-        effect = self.write.effect
-        return ContinuousRun(self, number, effect if undoing is None else Effects(effect, undoing))
+        others: list[Effect] = [] if self.write is None else [self.write.effect]
+        if self._skips:
+            others.append(Undoing(self))
+        if not self._side_tables and len(others) <= 1:
+            return ContinuousRun(self, number, others[0] if others else None)
+        return ContinuousRun(self, number, Effects([table.effect for table in self._side_tables], others))
 
     def mark(self) -> None:
         """Keep what `roll_back` restores, in tasks that skip epochs."""
@@ -252,8 +259,8 @@ class ContinuousComputation:
         """The result's watermark, for the epoch completed last. Sources that are all idle say none."""
         return None if self._network.watermark == IDLE else self._network.watermark
 
-    def complete(self) -> Iterator[pa.RecordBatch]:
-        """End the epoch; the changes of the result."""
+    def complete(self, number: int) -> Iterator[pa.RecordBatch]:
+        """End the epoch of this number; the rows of the result. Those of side tables are written before."""
         said = {
             source.name: UNBOUNDED if source.static else self._watermarks.get(source.name) for source in self.sources
         }
@@ -261,12 +268,15 @@ class ContinuousComputation:
         self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
             raise InternalError("the network stopped before the epoch was complete")
-        result = self._network.result()
+        result, *beside = self._network.results()
         self.check()
         for meter in self._meters.all():
             meter.failed = False  # an epoch that ends well is health again, for sources that it did not read too
-        for part in result.parts(rows_within(BATCH_BYTES, result.row_bytes, _BATCH_ROWS)):
-            yield self._batch(part)
+        for table, rows, schema in zip(self._side_tables, beside, self._network.beside, strict=True):
+            for _ in table.changes.rows(number, self._batches(rows, schema, table.conform)):
+                """The rows of a side table are not part of the result."""
+        changes = self._batches(result, self._network.schema, self._outside)
+        yield from changes if self.write is None else self.write.rows(number, changes)
 
     def check(self, more: int = 0) -> None:
         """Raise if the run is to stop, or if the state and `more` bytes of input are too large."""
@@ -297,10 +307,12 @@ class ContinuousComputation:
         if self._stopped:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
 
-    def _batch(self, change: Change) -> pa.RecordBatch:
-        rows = self._outside(change.rows.to_batch(self._network.schema))
-        check_rows(rows, self._memory_limit, "the result")
-        return batch_of([*rows.columns, pa.array(change.weights)], rows.num_rows, rows.schema.append(WEIGHT_FIELD))
+    def _batches(self, result: EpochResult, schema: pa.Schema, conform: Conform) -> Iterator[pa.RecordBatch]:
+        """The rows of a result of the network as they go out, and their weights."""
+        for part in result.parts(rows_within(BATCH_BYTES, result.row_bytes, _BATCH_ROWS)):
+            rows = conform(part.rows.to_batch(schema))
+            check_rows(rows, self._memory_limit, "the result")
+            yield batch_of([*rows.columns, pa.array(part.weights)], rows.num_rows, rows.schema.append(WEIGHT_FIELD))
 
     # ------------------------------------------------------------------------------------------------- the rest
 
@@ -336,11 +348,27 @@ class ContinuousComputation:
     def close(self) -> None:
         if self.write is not None:
             self.write.effect.close()
+        for table in self._side_tables:
+            table.effect.close()
         self._evaluators.close()
         self._tables.clear()
         instance, self._instance = self._instance, None
         if instance is not None:
             self._pool.give_back(instance)
+
+
+def _source_of(planned: PlannedSource, schema: pa.Schema) -> Source:
+    kinds = () if planned.static else (*FILE_KINDS, "inline")
+    return Source(name=planned.name, schema=schema, static=planned.static, split_kinds=kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class _SideTable:
+    """A table that is written beside the result: its rows pass `conform`, and then `changes` writes them."""
+
+    effect: Write
+    changes: WrittenChanges
+    conform: Conform
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,8 +421,7 @@ class ContinuousRun:
                 self.bytes_in += size
                 yield computation.nothing
         try:
-            changes, write = computation.complete(), computation.write
-            yield from changes if write is None else write.rows(self._number, changes)
+            yield from computation.complete(self._number)
         except NotThere as error:
             raise computation.blamed(error, pieces) from error
         self.watermark = computation.watermark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...operators.core.batches import batch_of
+from ...operators.write import Write
 from ...operators.writing.staged_write import Written
 from ...proto.arrow.shown_values import shown_names
 from ...proto.errors import ExecutionError
@@ -73,17 +74,33 @@ class WrittenChanges:
 
 
 class Effects:
-    """Two effects of one epoch. The second one cannot fail."""
+    """The effects of one epoch: those of its side tables, and then the others. All are committed, or none: if a commit
+    fails, the side tables before it are withdrawn. Of the others, only the first one can fail.
+    """
 
-    def __init__(self, first: Effect, second: Effect) -> None:
-        self._first = first
-        self._second = second
+    def __init__(self, side_tables: Sequence[Write], others: Sequence[Effect]) -> None:
+        self._side_tables = tuple(side_tables)
+        self._others = tuple(others)
 
     def commit(self) -> Written:
-        written = self._first.commit()
-        self._second.commit()
-        return written
+        committed: list[Write] = []
+        parts: list[Written] = []
+        try:
+            for table in self._side_tables:
+                parts.append(table.commit())
+                committed.append(table)
+            parts += [effect.commit() for effect in self._others]
+        except BaseException:
+            for table in reversed(committed):
+                table.withdraw()
+            raise
+        return Written(
+            files=sum(part.files for part in parts),
+            rows=sum(part.rows for part in parts),
+            bytes=sum(part.bytes for part in parts),
+            results=tuple(result for part in parts for result in part.results),
+        )
 
     def drop(self) -> None:
-        self._first.drop()
-        self._second.drop()
+        for effect in (*self._side_tables, *self._others):
+            effect.drop()

@@ -21,8 +21,7 @@ from ...operators.indexes.kind import WantedIndex, named
 from ...operators.indexes.sql import Database
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand, open_pieces
-from ...operators.writing.formats import WRITE_FORMATS
-from ...operators.writing.table_folder import TableFolder
+from ...operators.write import Write
 from ...planner import ir
 from ...planner.decode import Decoded, decode_plan
 from ...planner.dialect import dialect
@@ -57,7 +56,7 @@ from ...proto.version import __version__
 from ..api.computation import Computation, RowEffect
 from ..api.engine import MakeEffect
 from ..graph.graph_computation import GraphComputation
-from ..graph.graph_files import file_effect, write_for
+from ..graph.graph_files import file_effect
 from ..graph.graph_sources import GraphFiles, find_files, opened
 from ..ledger.split_book import rowless
 from ..pipelines.shapes import shape_of
@@ -73,6 +72,7 @@ from ..runtime.timers import Timers
 from .planning_bounds import bounded_time, while_caller_waits
 from .source_schemas import SourceSchemas
 from .spark_entry import SparkPlace, SparkTasks
+from .written_tables import not_written, table_effect
 
 
 class PlanEngine:
@@ -132,6 +132,7 @@ class PlanEngine:
                 side=self._side,
                 tables=_tables(changes.sources, splits, options, roots, self._side),
                 write=self._table(changes.write, changes.result, changes.columns, options, space.files.folder.name),
+                side_tables=self._side_tables(changes, options, space.files.folder.name),
             )
         prepared = self._prepared_epochs(decoded, options, tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
@@ -232,29 +233,23 @@ class PlanEngine:
         """The effect that writes rows of a table, if there is a write, and hands on those of the result."""
         if write is None:
             return None
-        if self._write_root is None:
-            raise PlanError(_not_written(write))
-        return write_for(options)(
-            result,
-            table=table,
-            returned=write.columns if write.returned else None,
-            folder=TableFolder(self._write_root, write.table),
-            format_=WRITE_FORMATS[options.write_format],
-            mode=write.mode,
-            writer=task,
-            quota=options.write_quota,
-            plan_path=write.plan_path,
-        )
+        return table_effect(self._write_root, write, options, task, result=result, table=table)
+
+    def _side_tables(self, changes: PreparedChanges, options: TaskOptions, task: str) -> list[Write]:
+        """The effects that write tables beside the result."""
+        return [
+            table_effect(self._write_root, side.write, options, task, result=changes.result, table=side.columns)
+            for side in changes.side_tables
+        ]
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         try:
             prepared = self._prepared(plan, options, ())
         except PlanError as error:
             return error.problems, ()
-        write = prepared.write if isinstance(prepared, PreparedChanges) else prepared.plan.write
-        if write is None or self._write_root is not None:
-            return (), prepared.warnings
-        return (), (*prepared.warnings, str(_not_written(write)))
+        writes = [prepared.plan.write] if isinstance(prepared, Prepared) else prepared.writes
+        refused = [] if self._write_root is not None else [str(not_written(write)) for write in writes if write]
+        return (), (*prepared.warnings, *refused)
 
     def explain(
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]
@@ -286,7 +281,8 @@ class PlanEngine:
     def _prepared_changes(self, decoded: Decoded, options: TaskOptions, static: Sequence[str]) -> PreparedChanges:
         """The plan on changes. Its statements have the forms of those of a task per epoch, which are tried instead."""
         changes = prepare_changes(decoded, options, static)
-        self._trials.check(decoded.plan, lambda: prepare(decoded, replace(options, mode=Mode.PER_EPOCH), static))
+        plan = replace(decoded.plan, side_tables=())
+        self._trials.check(plan, lambda: prepare(plan, replace(options, mode=Mode.PER_EPOCH), static))
         return changes
 
     @bounded_time()
@@ -350,15 +346,6 @@ class PlanEngine:
         self._lookups.close()
         self._readers.close()
         self._pool.close()
-
-
-def _not_written(write: ir.Write) -> Problem:
-    """The problem of a plan that is correct, but that a service without a folder for tables does not run."""
-    message = (
-        f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables: give the service a "
-        "folder for tables (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
-    )
-    return Problem(place=write.plan_path, reason="WRITES_NOT_ALLOWED", message=message)
 
 
 def _check_databases(plan: ir.Plan, databases: Mapping[str, Database]) -> None:

@@ -236,10 +236,19 @@ class Staged:
         """Complete the file and put it on the disk."""
         self._own.finish()
 
+    def added(self) -> Sequence[str]:
+        """The names of the files that the table does not have yet, and will have once they are published."""
+        before = {*self._folder.files()}
+        return [name for name in self._written().values() if name not in before]
+
+    def _written(self) -> dict[str, str]:
+        """The hidden names of the files, and the names that they will have."""
+        own = {self._own.name: self._names.file} if self._own.exists else {}
+        return {**own, **{part.hidden: part.name for part in self._parts}}
+
     def publish(self, replaced: Collection[str]) -> Written:
         """Add the files to the table, then remove the replaced files; or leave all as it was."""
-        own = {self._own.name: self._names.file} if self._own.exists else {}
-        written = {**own, **{part.hidden: part.name for part in self._parts}}
+        written = self._written()
         before = {name for name in self._folder.files() if self._names.of_epoch(name)}
         outgoing = sorted({*replaced, *before} - set(written.values()))
         publish(

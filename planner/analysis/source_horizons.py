@@ -25,6 +25,7 @@ def horizons(plan: ir.Plan) -> Mapping[str, int]:
     unbounded: set[str] = set()
     seen: set[tuple[ir.Relation, _Read]] = set()
     stack: list[tuple[ir.Relation, _Read]] = [(plan.root, None)]
+    stack.extend((plan.shared[side.ordinal], None) for side in plan.side_tables)
     while stack:
         relation, read = stack.pop()
         if (relation, read) in seen:

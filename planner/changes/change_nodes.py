@@ -358,6 +358,15 @@ class LoopNode:
     whole: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OutputsNode:
+    """The root of a plan with side tables: the rows of the result, which are the first input, and of each table."""
+
+    inputs: tuple[ChangeNode, ...]
+    schema: pa.Schema
+    plan_path: str
+
+
 Operated: TypeAlias = (
     SourceNode
     | ConstantNode
@@ -381,7 +390,7 @@ Operated: TypeAlias = (
 )
 """Nodes with an operator of their own."""
 
-ChangeNode: TypeAlias = Operated | BackNode | LoopNode
+ChangeNode: TypeAlias = Operated | BackNode | LoopNode | OutputsNode
 
 
 def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
@@ -389,7 +398,7 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
     match node:
         case SourceNode() | ConstantNode() | BackNode():
             return ()
-        case SelectNode() | DistinctOrSetOpNode() | RecomputeNode():
+        case SelectNode() | DistinctOrSetOpNode() | RecomputeNode() | OutputsNode():
             return node.inputs
         case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
             return (node.input,)
@@ -414,7 +423,7 @@ def with_inputs(node: ChangeNode, inputs: Sequence[ChangeNode]) -> ChangeNode:
     match node:
         case SourceNode() | ConstantNode() | BackNode():
             return node
-        case SelectNode() | DistinctOrSetOpNode() | RecomputeNode():
+        case SelectNode() | DistinctOrSetOpNode() | RecomputeNode() | OutputsNode():
             return replace(node, inputs=tuple(inputs))
         case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
             return replace(node, input=inputs[0])

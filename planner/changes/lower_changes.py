@@ -17,7 +17,7 @@ from ..ir.arrow_types import arrow_schema
 from ..ir.walk import unroll
 from ..rewrite.expand_windows import MOST_COPIES, copies, windows_of_rows
 from .aggregates import lower_aggregate
-from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
+from .change_nodes import BackNode, ChangeNode, ConstantNode, OutputsNode, SourceNode
 from .event_time.floors import with_floors
 from .event_time.lower_final_joins import lower_final_as_of, lower_final_join, ticks_of_sides, timed
 from .event_time.lower_final_windows import check_outside_of_loops, lower_final_windows, lower_late_rows, marked
@@ -60,9 +60,17 @@ def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
     """
     root, *shared = map(sort_below_limits, (plan.root, *plan.shared))
     lowering = _Lowering(shared, max_rows, max_seconds)
-    lowered = with_floors(unroll(lowering.step, root))
-    check_write(plan.write, lowered)
-    return Lowered(root=lowered, warnings=tuple(lowering.warnings))
+    result = unroll(lowering.step, root)
+    tables = [unroll(lowering.step, _written(plan, side)) for side in plan.side_tables]
+    check_write(plan.write, result)
+    for side, table in zip(plan.side_tables, tables, strict=True):
+        check_write(side.write, table)
+    outputs = OutputsNode(inputs=(result, *tables), schema=result.schema, plan_path=result.plan_path)
+    return Lowered(root=with_floors(outputs if tables else result), warnings=tuple(lowering.warnings))
+
+
+def _written(plan: ir.Plan, side: ir.SideTable) -> ir.Relation:
+    return ir.Shared(ordinal=side.ordinal, schema=plan.shared[side.ordinal].schema, plan_path=side.write.plan_path)
 
 
 def lower_loop(relation: ir.Rounds) -> ChangeNode:

@@ -27,6 +27,7 @@ from .change_nodes import (
     LoopNode,
     OnlyOneNode,
     OnTimeNode,
+    OutputsNode,
     RecomputeNode,
     RegroupNode,
     SelectNode,
@@ -87,7 +88,7 @@ def _gives_once(node: ChangeNode) -> bool | None:
             | FinalAsOfNode()
         ):
             return True
-        case SelectNode() | ComputeNode() | OnTimeNode() | JoinNode() | OnlyOneNode():
+        case SelectNode() | ComputeNode() | OnTimeNode() | JoinNode() | OnlyOneNode() | OutputsNode():
             return False
         case DistinctOrSetOpNode(weighing=weighing):
             return False if weighing in _GROWING else None

@@ -122,6 +122,7 @@ class Decoder:
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
         self.root_path = PlanPath()
         self.write: ir.Write | None = None
+        self.side_writes: dict[int, ir.Write] = {}
         self.grafted = Counted()
         self.bare_sets: str | None = None
         self.has_short_expansion = False
@@ -144,6 +145,11 @@ class Decoder:
     def subtree(self, ordinal: int) -> ir.Relation:
         """A common subtree, whether or not a reference has asked for it."""
         return self._drive(SharedRequest(ordinal, PlanPath()))
+
+    def subtree_of_write(self, plan_path: PlanPath) -> int | None:
+        """The common subtree at whose top the write with this path stands; None if the write stands elsewhere."""
+        writes = {str(subtree.plan_path / "write"): ordinal for ordinal, subtree in self.subtrees.items()}
+        return writes.get(str(plan_path))
 
     # ------------------------------------------------------------------------------------------------- requests
 

@@ -196,7 +196,24 @@ def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
     plans = [_plan(decoder, root, plan_path, message.version.producer) for root, plan_path in roots]
     for ordinal in decoder.subtrees:
         decoder.subtree(ordinal)
-    return plans[0] if plans else None
+    plan = plans[0] if plans else None
+    return plan if plan is None or not decoder.side_writes else _with_side_tables(decoder, plan)
+
+
+def _with_side_tables(decoder: Decoder, plan: ir.Plan) -> ir.Plan:
+    """The plan with the tables that it writes beside its result. Each has one writer: two would be two files of one
+    name.
+    """
+    written = [] if plan.write is None else [plan.write.table]
+    side_tables = []
+    for ordinal, write in decoder.side_writes.items():
+        if write.table in written:
+            problem = f"the plan writes table {'.'.join(write.table)!r} twice: write a union of the rows"
+            decoder.problems.add(PlanPath(write.plan_path), "UNSUPPORTED_WRITE", problem)
+        written.append(write.table)
+        side_tables.append(ir.SideTable(ordinal=decoder.shared[ordinal][0], write=write))
+    shared = tuple(relation for _, relation in decoder.shared.values())
+    return replace(plan, shared=shared, side_tables=tuple(side_tables))
 
 
 def _plan(decoder: Decoder, message: Message, plan_path: PlanPath, producer: str) -> ir.Plan | None:

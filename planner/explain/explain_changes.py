@@ -38,6 +38,7 @@ from ..changes.change_nodes import (
     LoopNode,
     OnlyOneNode,
     OnTimeNode,
+    OutputsNode,
     RecomputeNode,
     RegroupNode,
     SelectNode,
@@ -68,8 +69,10 @@ def explain(
     schema: pa.Schema,
     options: TaskOptions,
     warnings: Sequence[str],
-    write: ir.Write | None = None,
+    writes: Sequence[ir.Write | None],
 ) -> Explanation:
+    """The explanation of a plan over changes. `writes` are that of the result, or None, and those of side tables."""
+    write, *side_tables = (write and write_json(write) for write in writes)
     return explanation(
         {
             "mode": options.mode.value,
@@ -77,7 +80,8 @@ def explain(
             "promise": _PROMISE,
             "channels": options.channels,
             "columns": _fields(schema),
-            "writes": write_json(write),
+            "writes": write,
+            "side_tables": side_tables,
             "sources": [
                 {
                     "name": source.name,
@@ -175,8 +179,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case SourceNode():
             columns = ("the watermark at the row" if column == MARK else column for column in node.columns)
             return f"source {node.source} ({', '.join(columns)})"
-        case ConstantNode():
-            return "constant rows"
+        case ConstantNode() | OutputsNode():
+            return "constant rows" if isinstance(node, ConstantNode) else "the result, and rows of side tables"
         case SelectNode():
             return f"select, {len(node.columns)} columns" if len(node.inputs) == 1 else f"union of {len(node.inputs)}"
         case ComputeNode():

@@ -21,10 +21,8 @@ def marks(*, ends: bool, blocks: bool) -> dict[str, bool]:
     return {"ends_pipeline": ends, "blocks": blocks}
 
 
-def write_json(write: ir.Write | None) -> dict[str, Any] | None:
-    """The table that a plan writes; None if it writes none."""
-    if write is None:
-        return None
+def write_json(write: ir.Write) -> dict[str, Any]:
+    """A table that a plan writes."""
     return {
         "table": ".".join(write.table),
         "mode": write.mode.value,

@@ -75,7 +75,7 @@ def explain(
         "channels": options.channels,
         "spill": options.spill.value,
         "columns": [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in schema],
-        "writes": write_json(plan.write),
+        "writes": None if plan.write is None else write_json(plan.write),
         "sources": [_source(source) for source in sources],
         "shared": [_relations(division, relation, {}, naming) for relation in plan.shared],
         "indexes": [{"name": name, "why": why[name], "fragments": fragments} for name, fragments in tables.items()],

@@ -41,6 +41,8 @@ def _lines(document: Document) -> Iterator[str]:
     yield f"columns: {_columns(document['columns'])}"
     if document.get("writes") is not None:
         yield _write(document["writes"])
+    for table in document.get("side_tables", ()):
+        yield f"writes side table {table['table']} at the barrier ({table['mode']})  [{table['place']}]"
     for source in document["sources"]:
         yield f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}"
         yield from (f"  file {path}" for path in source["files"])

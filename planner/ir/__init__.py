@@ -55,6 +55,7 @@ from .loop_relations import AtLimit, Iterate, LoopInput, Recursion, Reference, R
 from .plan import (
     MOST_SHARED,
     Plan,
+    SideTable,
     Write,
 )
 from .planned import (
@@ -289,6 +290,7 @@ __all__ = [
     "Set",
     "SetOperation",
     "Shared",
+    "SideTable",
     "SlidingAggregate",
     "Sort",
     "SortKey",

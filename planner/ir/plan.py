@@ -1,4 +1,4 @@
-"""A decoded plan: its root relation, its shared relations, and the table that it writes."""
+"""A decoded plan: its root relation, its shared relations, and the tables that it writes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,20 @@ class Write:
     names: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideTable:
+    """A table that a plan writes beside its result: the rows of the shared relation `ordinal`."""
+
+    ordinal: int
+    write: Write
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
     """A decoded plan: `root`'s columns are called `names` (nested names flattened depth first, as in Substrait).
 
-    A relation in `shared` refers only to relations before it. If the rows are written, `names` are the table's.
+    A relation in `shared` refers only to relations before it. If the rows are written, `names` are the table's. No
+    relation refers to the shared relations of `side_tables`.
     """
 
     root: Relation
@@ -43,3 +52,4 @@ class Plan:
     shared: tuple[Relation, ...] = ()
     producer: str = ""
     write: Write | None = None
+    side_tables: tuple[SideTable, ...] = ()

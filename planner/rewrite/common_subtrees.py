@@ -38,7 +38,8 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
     for relation in plan.shared:
         sharing.keep(relation)
     root = unroll(sharing.step, plan.root)
-    return replace(plan, root=root, shared=tuple(sharing.shared))
+    moved = tuple(replace(side, ordinal=sharing.moved(side.ordinal)) for side in plan.side_tables)
+    return replace(plan, root=root, shared=tuple(sharing.shared), side_tables=moved)
 
 
 def _is_costly(relation: ir.Relation) -> TypeGuard[ir.Aggregate | ir.Window]:
@@ -83,9 +84,13 @@ class _Sharing:
         self._moved.append(len(self.shared))
         self.shared.append(over)
 
+    def moved(self, ordinal: int) -> int:
+        """The number that a relation has now which the plan itself shares."""
+        return self._moved[ordinal]
+
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         if isinstance(relation, ir.Shared):
-            return replace(relation, ordinal=self._moved[relation.ordinal])
+            return replace(relation, ordinal=self.moved(relation.ordinal))
         number = self._structure.number(relation) if _is_costly(relation) else None
         if number is not None and number in self._places:
             return self._use(relation, number)

@@ -135,6 +135,26 @@ t_changes: Final = changes("t", T, 200, pair)
 u_changes: Final = changes("u", U, 20, pair)
 
 
+def late() -> bytes:
+    """Final windows, which come once; the rows that are late for them are written into a table."""
+    source = sub.read_named_table("events", {"at": sub.i64, "k": sub.i64})
+    events_so_far = windows.watermark(source, "at", 10)
+    measures = [sub.f.count().alias("n"), sub.f.max(sub.col("at")).alias("last")]
+    rows = windows.sliding(events_so_far, "at", 20, 10, keys=["k"], measures=measures, final=True)
+    late_rows = windows.late_rows(events_so_far, "at", size=20, slide=10)
+    plan = windows.with_tables(rows, late_rows.write_named_table([WRITTEN], op="insert")).to_plan()
+    return bytes(plan.SerializeToString())
+
+
+def written_windows() -> bytes:
+    """Final windows that are written into a table."""
+    source = sub.read_named_table("events", {"at": sub.i64, "k": sub.i64})
+    events_so_far = windows.watermark(source, "at", 10)
+    measures = [sub.f.count().alias("n")]
+    rows = windows.tumbling(events_so_far, "at", 10, keys=["k"], measures=measures, final=True)
+    return bytes(rows.write_named_table([WRITTEN], op="insert").to_plan().SerializeToString())
+
+
 def sessions() -> bytes:
     """Sessions that come once, when the watermark has passed them."""
     source = sub.read_named_table("events", {"at": sub.i64, "k": sub.i64})
@@ -189,6 +209,20 @@ CASES: Final = (
         points=(*_STATE, *LOOPS),
     ),
     Case(name="final sessions", plan=sessions(), epoch=events, options=_CONTINUOUS, points=_STATE),
+    Case(
+        name="final windows and a table of late rows",
+        plan=late(),
+        epoch=events,
+        options=_CONTINUOUS,
+        points=(*_STATE, *WRITES),
+    ),
+    Case(
+        name="written final windows",
+        plan=written_windows(),
+        epoch=events,
+        options=_CONTINUOUS,
+        points=(*_STATE, *WRITES),
+    ),
     Case(name="join with a table", plan=JOIN, epoch=t_changes, tables=of_u, options=_CONTINUOUS, points=_STATE),
     Case(
         name="skipped epochs",

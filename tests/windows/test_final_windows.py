@@ -41,19 +41,24 @@ class Kind:
     ahead: int | None = None
 
     def plan(self, time: Time, keys: Sequence[str], measures: Sequence[str], names: Sequence[str] = ("events",)) -> Any:
+        return self.windows(time, keys, measures, names).to_plan()
+
+    def windows(
+        self, time: Time, keys: Sequence[str], measures: Sequence[str], names: Sequence[str] = ("events",)
+    ) -> Any:
         built = {"keys": keys, "measures": [FUNCTIONS[name][0].alias(name) for name in measures], "final": True}
         built["lateness"] = time.span(self.lateness)
         rows, *others = (self.source(time, name) for name in names)
         rows = rows.union(*others) if others else rows
         if self.spans is None:
-            return windows.session(rows, "t", time.span(self.gap), **built).to_plan()
-        return windows.sliding(rows, "t", **lengths(time, self.spans), **built).to_plan()
+            return windows.session(rows, "t", time.span(self.gap), **built)
+        return windows.sliding(rows, "t", **lengths(time, self.spans), **built)
 
-    def late_plan(self, time: Time) -> Any:
+    def late_rows(self, time: Time) -> Any:
         spans, lateness = self.spans, time.span(self.lateness)
         if spans is None:
-            return windows.late_rows(self.source(time), "t", gap=time.span(self.gap), lateness=lateness).to_plan()
-        return windows.late_rows(self.source(time), "t", **lengths(time, spans), lateness=lateness).to_plan()
+            return windows.late_rows(self.source(time), "t", gap=time.span(self.gap), lateness=lateness)
+        return windows.late_rows(self.source(time), "t", **lengths(time, spans), lateness=lateness)
 
     def source(self, time: Time, name: str = "events") -> Any:
         rows = sub.read_named_table(name, {"t": time.plan, "k": sub.string, "v": sub.i64})
@@ -208,7 +213,7 @@ def test_late_rows_are_those_that_no_window_has(
     client: tidegate.Client, kind: Kind, rows: list[Any], cuts: list[int], channels: int
 ) -> None:
     column, naive, stream = TIMES["i64"], Naive(kind), stream_of(rows)
-    with client.create_task(kind.late_plan(column), mode="continuous", channels=channels) as task:
+    with client.create_task(kind.late_rows(column).to_plan(), mode="continuous", channels=channels) as task:
         answers = run(task, [changes(column, epoch) for epoch in cut(stream, cuts)], last=True)
     for row, weight in stream:
         naive.add(row, weight)

@@ -28,7 +28,8 @@ class Nodes:
     """The operators' nodes, by path and channel."""
     loops: dict[str, LoopNode] = field(default_factory=dict)
     """The loops' nodes, by path."""
-    sinks: list[Sink] = field(default_factory=list)
+    sinks: list[list[Sink]] = field(default_factory=list)
+    """The sinks of each result, one a channel. The first result is the graph's."""
     queues: list[LinkQueue] = field(default_factory=list)
 
 
@@ -42,8 +43,9 @@ def build(graph: Graph, channels: int, schedule: Schedule, locking: MakeLocking)
             nodes.sources[vertex.port] = [
                 [Source() for _ in range(channels)]
             ]  # no node reads it, and it still ends epochs
-    nodes.sinks = [Sink() for _ in range(channels)]
-    builder.connect(emitters[graph.result], None, nodes.sinks, 0)
+    for at in (graph.result, *graph.beside):
+        nodes.sinks.append([Sink() for _ in range(channels)])
+        builder.connect(emitters[at], None, nodes.sinks[-1], 0)
     return nodes
 
 

@@ -24,7 +24,7 @@ from ..values.change import Change
 from ..values.epoch_result import EpochResult
 from ..values.rows import Rows
 from .build import MakeLocking, Nodes, build
-from .channel_nodes import Counters, OperatorNode, Source
+from .channel_nodes import Counters, OperatorNode, Sink, Source
 from .locking import Locking
 from .network_graph import Graph, Loop
 from .network_loop import LoopNode
@@ -42,6 +42,8 @@ class Network:
         self, graph: Graph, channels: int = 1, *, schedule: Schedule | None = None, locking: MakeLocking = Locking
     ) -> None:
         self.schema: pa.Schema = graph.vertices[graph.result].schema
+        self.beside = tuple(graph.vertices[at].schema for at in graph.beside)
+        """The schemas of the further results."""
         self.channels = channels
         self.watermark: int | None = None
         """The result's watermark, for the epoch last taken; None if it has none."""
@@ -60,7 +62,6 @@ class Network:
         self.fresh = True
         """True while there is no state."""
         self._mark: _Mark | None = None
-        self._nothing = Change(Rows.empty(self.schema.types), np.empty(0, dtype=np.int64))
 
     def feed(self, port: int, channel: int, change: Change) -> None:
         """Hand in rows of an entry. Where no link routes the rows to the channel they belong to, the caller must feed
@@ -98,7 +99,7 @@ class Network:
                     work.work()
         finally:
             self._seconds += perf_counter() - started
-        return all(sink.complete for sink in self._nodes.sinks)
+        return all(sink.complete for sink in self._all_sinks())
 
     def take(self) -> Change:
         """The change of the result in the complete epoch: consolidated, over all channels, in canonical order."""
@@ -106,19 +107,20 @@ class Network:
 
     def result(self) -> EpochResult:
         """`take` without a copy of wide rows, which are taken later."""
-        sinks = self._nodes.sinks
-        if not all(sink.complete for sink in sinks):
+        return self.results()[0]
+
+    def results(self) -> Sequence[EpochResult]:
+        """`result`, and then the further results of the epoch."""
+        if not all(sink.complete for sink in self._all_sinks()):
             raise RuntimeError("there is no complete epoch to take")
-        parts = [part for sink in sinks for part in sink.take_parts()]
-        watermarks = [sink.release() for sink in sinks]
+        outputs = [[part for sink in sinks for part in sink.take_parts()] for sinks in self._nodes.sinks]
+        watermarks = [[sink.release() for sink in sinks] for sinks in self._nodes.sinks]
         self._spent = self._once
         self.fresh = False
         self._taken += 1
-        self.watermark = least_watermark(watermarks)
-        try:
-            return EpochResult.of(parts) if parts else EpochResult(self._nothing.rows, self._nothing.weights)
-        except OverflowError as error:
-            raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
+        self.watermark = least_watermark(watermarks[0])
+        schemas = (self.schema, *self.beside)
+        return [_consolidated(parts, schema) for parts, schema in zip(outputs, schemas, strict=True)]
 
     def reset(self) -> None:
         """Forget state, fed changes and gauges. Counters go on."""
@@ -222,7 +224,7 @@ class Network:
         state = sum(node.operator.nbytes for node in nodes.operators.values())
         state += sum(loop.progress.nbytes for loop in nodes.loops.values())
         under_way = sum(queue.nbytes for queue in nodes.queues)
-        return state + under_way + sum(sink.nbytes for sink in nodes.sinks) + self._marked_bytes()
+        return state + under_way + sum(sink.nbytes for sink in self._all_sinks()) + self._marked_bytes()
 
     def _marked_bytes(self) -> int:
         """The bytes of the runs of marked state that the current state does not have any more."""
@@ -231,6 +233,10 @@ class Network:
         now = SettledRuns()
         self._save(lambda _: now)
         return sum(run.nbytes for run in self._mark.state.all_runs() if id(run) not in now.identities)
+
+    def _all_sinks(self) -> Iterator[Sink]:
+        for sinks in self._nodes.sinks:
+            yield from sinks
 
     def _build(self) -> Nodes:
         return build(self._graph, self.channels, self._schedule, self._locking)
@@ -310,6 +316,15 @@ class Network:
 
     def _share(self, seconds: float) -> float:
         return min(seconds / self._seconds, 1.0) if self._seconds else 0.0
+
+
+def _consolidated(parts: list[Change], schema: pa.Schema) -> EpochResult:
+    if not parts:
+        return EpochResult(Rows.empty(schema.types), np.empty(0, dtype=np.int64))
+    try:
+        return EpochResult.of(parts)
+    except OverflowError as error:
+        raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 
 
 def _name(path: str, node: OperatorNode, channel: int) -> str:

@@ -126,20 +126,23 @@ Vertex: TypeAlias = Entry | Operate | Back | Loop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """A graph: vertices, each after the ones that it reads. The rows of the vertex `result` are the graph's."""
+    """A graph: vertices, each after the ones that it reads. The rows of the vertex `result` are the graph's. The rows
+    of the vertices `beside` are further results of a graph that is in no loop.
+    """
 
     vertices: tuple[Vertex, ...]
     result: int
+    beside: tuple[int, ...] = ()
     needed: frozenset[int] = field(init=False)
-    """The vertices from which the result can be reached. They are found once, because a loop asks its body at every
+    """The vertices from which a result can be reached. They are found once, because a loop asks its body at every
     level.
     """
     ports: frozenset[int] = field(init=False)
-    """The ports of the entries that the result needs."""
+    """The ports of the entries that the results need."""
 
     def __post_init__(self) -> None:
-        needed = {self.result}
-        for at in range(self.result, -1, -1):
+        needed = {self.result, *self.beside}
+        for at in range(max(needed), -1, -1):
             if at in needed:
                 needed |= {link.vertex for link in links_of(self.vertices[at])}
         vertices = (self.vertices[at] for at in needed)

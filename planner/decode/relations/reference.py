@@ -23,4 +23,8 @@ def convert_reference(decoder: Decoder, message: Message, plan_path: PlanPath, _
     position, relation = yield from decoder.shared_relation(ordinal, plan_path)
     if relation is poison.RELATION:
         return relation
+    if ordinal in decoder.side_writes:
+        problem = f"relation {ordinal} of the plan is a write, whose rows go into its table alone: refer to its input"
+        decoder.problems.add(plan_path, "MISPLACED_WRITE", problem)
+        return poison.RELATION
     return ir.Shared(ordinal=position, schema=relation.schema, plan_path=str(plan_path))

@@ -1,12 +1,13 @@
-"""Decodes `WriteRel`: the destination of the plan's rows.
+"""Decodes `WriteRel`: the destination of the plan's rows, or of the rows of a relation beside the root.
 
-A write stands at the plan's root and nowhere else. It is no relation here: its input is the plan's relation, and the
-plan says that its rows are written.
+A write stands at the plan's root, or at the top of a relation beside the root that nothing refers to. It is no relation
+here: its input is the plan's relation, or a shared one, and the plan says that its rows are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from ....operators.writing.modes import WriteMode
@@ -40,9 +41,11 @@ _CREATE_MODES: Final[Mapping[int, WriteMode]] = {
 
 
 def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
-    """The input's relation. The converter leaves the write itself in `decoder.write`."""
-    if str(plan_path) != str(decoder.root_path / "write"):
-        problem = "a write can stand only at the root of a plan"
+    """The input's relation. The converter leaves the write itself in `decoder.write`, or in `decoder.side_writes`."""
+    at_root = str(plan_path) == str(decoder.root_path / "write")
+    side = None if at_root else decoder.subtree_of_write(plan_path)
+    if not at_root and side is None:
+        problem = "a write can stand only at the root of a plan, or at the top of a relation beside the root"
         decoder.problems.add(plan_path, "MISPLACED_WRITE", problem)
         return poison.RELATION
     problems_before = len(decoder.problems)
@@ -57,7 +60,7 @@ def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer
     columns = _emitted(decoder, message.common, len(relation.schema), plan_path)
     if len(decoder.problems) > problems_before:
         return poison.RELATION
-    decoder.write = ir.Write(
+    write = ir.Write(
         table=table,
         table_names=names,
         mode=mode,
@@ -65,7 +68,22 @@ def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer
         returned=message.output == _MODIFIED_RECORDS,
         plan_path=str(plan_path),
     )
+    if side is None:
+        decoder.write = write
+    else:
+        _check_side(decoder, write, plan_path)
+        decoder.side_writes[side] = replace(write, columns=())
     return relation
+
+
+def _check_side(decoder: Decoder, write: ir.Write, plan_path: PlanPath) -> None:
+    """Refuses what only the write at the root can do."""
+    if write.returned:
+        problem = "only the write at the root can return the rows that it writes (OUTPUT_MODE_MODIFIED_RECORDS)"
+        decoder.problems.add(plan_path / "output", "UNSUPPORTED_WRITE", problem)
+    if write.mode is WriteMode.REPLACE:
+        problem = "only the write at the root can replace a table's files: use another create mode"
+        decoder.problems.add(plan_path / "create_mode", "UNSUPPORTED_WRITE", problem)
 
 
 def _table(decoder: Decoder, message: Message, plan_path: PlanPath) -> tuple[str, ...]:

@@ -121,6 +121,35 @@ def test_a_write_below_the_root_is_refused() -> None:
     assert (reported.reason, reported.place) == ("MISPLACED_WRITE", "relations[0].root.input.filter.input.write")
 
 
-def test_a_write_in_a_common_subtree_is_refused() -> None:
-    shared = problem(plan({"reference": {"subtreeOrdinal": 0}}, ["a", "b"], write()))
-    assert shared.reason == "MISPLACED_WRITE"
+def silent(*names: str, **more: object) -> Node:
+    return write(output="OUTPUT_MODE_NO_OUTPUT", namedTable={"names": names}, **more)
+
+
+def test_a_write_that_a_reference_reads_is_refused() -> None:
+    shared = problem(plan({"reference": {"subtreeOrdinal": 0}}, ["a", "b"], silent("late")))
+    assert (shared.reason, shared.place) == ("MISPLACED_WRITE", "relations[1].root.input.reference")
+
+
+def test_writes_beside_the_root_are_tables_beside_the_result() -> None:
+    nodes = plan(table(I64), ["a"], silent("late"), filter_(table(I64, TEXT), YES), silent("old", op="WRITE_OP_INSERT"))
+    decoded_plan = decode_binary(nodes).plan
+    assert decoded_plan.write is None
+    assert [(side.write.table, side.write.mode) for side in decoded_plan.side_tables] == [
+        (("late",), WriteMode.ERROR),
+        (("old",), WriteMode.INSERT),
+    ]
+    first, second = (decoded_plan.shared[side.ordinal] for side in decoded_plan.side_tables)
+    assert [first.plan_path, second.plan_path] == [f"relations[{at}].rel.write.input.read.named_table" for at in (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("side", "field"),
+    [
+        (silent("late", createMode="CREATE_MODE_REPLACE_IF_EXISTS"), ".create_mode"),
+        (write(namedTable={"names": ["late"]}), ".output"),
+        (silent("db", "out"), ""),
+    ],
+)
+def test_what_only_the_write_of_the_result_can_do_is_refused(side: Node, field: str) -> None:
+    refused = problem(plan(write(), ["a", "b"], side))
+    assert (refused.reason, refused.place) == ("UNSUPPORTED_WRITE", f"relations[0].rel.write{field}")
