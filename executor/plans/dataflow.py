@@ -23,7 +23,7 @@ from ...operators.core.submit import Submit
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.duckdb.loop_resources import Later
 from ...operators.indexes.sql import Database
-from ...operators.sources.files_ahead import FilesAhead
+from ...operators.sources.files_ahead import FilesAhead, FreedAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.instance_memory import channel_memory, index_memory, undivided_memory
@@ -297,7 +297,8 @@ class PlanComputation:
         if self.options.channels > 1 or scans != 1 or most < _LEAST_AHEAD:
             return None
         if self._ahead is None:
-            self._ahead = FilesAhead(self._side_queue(self._readers, _FILES_AHEAD), most)
+            freed = FreedAhead(self.options.memory_limit)
+            self._ahead = FilesAhead(self._side_queue(self._readers, _FILES_AHEAD), most, freed)
         return self._ahead
 
     def _side_queue(self, threads: SideThreads, limit: int) -> Submit:

@@ -2,7 +2,8 @@
 systems, files that are read ahead.
 
 Each operator has a `SideQueue` of its own. The calls of a queue begin in order, and only a limited number of them run
-at a time. The queues take turns, so a slow index delays only its own queue. No thread exists before the first call.
+at a time. The queues take turns, so a slow index delays only its own queue. No thread exists before the first call. A
+thread that was idle for a second releases the memory that the results of its calls had.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+import pyarrow as pa
+
 from .starting import has_started
 
 T = TypeVar("T")
 
 LOOKUP_THREADS: Final = 64
+_IDLE_SECONDS: Final = 1.0
 
 
 class SideThreads:
@@ -90,7 +94,13 @@ class SideThreads:
     # ------------------------------------------------------------------------------------------------- workers
 
     def _work(self) -> None:
-        while (ready := self._next()) is not None:
+        seconds: float | None = _IDLE_SECONDS
+        while not self._closed:
+            ready = self._next(seconds)
+            if ready is None:
+                pa.default_memory_pool().release_unused()  # only the thread that took the memory can release it
+                seconds = None
+                continue
             queue, call = ready
             try:
                 call.run()
@@ -98,15 +108,17 @@ class SideThreads:
                 with self._condition:
                     queue.running -= 1
                 del call, ready  # the thread keeps no reference: the result belongs to its reader
+            seconds = _IDLE_SECONDS
 
-    def _next(self) -> tuple[SideQueue, _Call] | None:
+    def _next(self, seconds: float | None) -> tuple[SideQueue, _Call] | None:
+        """The next call to run; None once all is closed, or if there is none for so many seconds."""
         with self._condition:
-            while (ready := self._ready()) is None:
-                if self._closed:
-                    return None
+            while (ready := self._ready()) is None and not self._closed:
                 self._idle += 1
-                self._condition.wait()
+                is_woken = self._condition.wait(seconds)
                 self._idle -= 1
+                if not is_woken:
+                    return None
             return ready
 
     def _ready(self) -> tuple[SideQueue, _Call] | None:

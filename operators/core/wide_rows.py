@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ...proto.allocator import give_back
 from .sizes import BATCH_BYTES, batch_bytes
 
-_WIDE: Final = 512
+WIDE: Final = 512
 """The bytes of a row from which on it is wide."""
 _LEAST: Final = 1 << 19
 """The bytes of wide rows from which on their memory goes back: smaller blocks cost more than they keep."""
@@ -25,8 +25,8 @@ _LEAST: Final = 1 << 19
 def wide_bytes(batch: pa.RecordBatch) -> int:
     """The batch's bytes where its rows are wide, else 0. A batch of many rows is not asked for its bytes."""
     rows = batch.num_rows
-    size = batch_bytes(batch) if 0 < rows <= BATCH_BYTES // _WIDE else 0
-    return size if size >= _WIDE * rows else 0
+    size = batch_bytes(batch) if 0 < rows <= BATCH_BYTES // WIDE else 0
+    return size if size >= WIDE * rows else 0
 
 
 def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -45,7 +45,7 @@ def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     """The rows at these positions, which are positions of the batch."""
-    is_wide = batch.num_rows > 0 and batch_bytes(batch) >= _WIDE * batch.num_rows
+    is_wide = batch.num_rows > 0 and batch_bytes(batch) >= WIDE * batch.num_rows
     return pc.take(batch, rows, boundscheck=False, memory_pool=_POOL if is_wide else None)
 
 
@@ -59,7 +59,7 @@ def are_wide(arrays: Sequence[pa.Array], rows: int) -> bool:
     values = sum(map(len, arrays))
 
     def is_wide(size: int) -> bool:
-        return size > _WIDE * values and rows * size > _LEAST * values
+        return size > WIDE * values and rows * size > _LEAST * values
 
     if not is_wide(sum(array.get_total_buffer_size() for array in arrays)):  # faster, and never less
         return False

@@ -20,8 +20,32 @@ from ..core.submit import Submit
 
 T = TypeVar("T")
 
-_RELEASED: Final = 32 << 20
-"""A thread releases what the caller has freed of its memory when it has decoded so many bytes, and at a file's end."""
+_LITTLE_MEMORY: Final = 1 << 30
+_FREED_BYTES: Final = 32 << 20
+_MOST_FREED: Final = 1 << 30
+
+
+class FreedAhead:
+    """The memory that callers have freed, and that only the threads that decode can release. They do so after 32 MiB,
+    and at a file's end. Where the task has much memory they wait for a GiB: fresh memory for the next batches costs as
+    much as decoding them.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self._is_little = memory < _LITTLE_MEMORY
+        self._every = _FREED_BYTES if self._is_little else _MOST_FREED
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def add(self, size: int, *, ends: bool) -> None:
+        """Count the bytes that the calling thread has decoded. It may be at its file's end."""
+        with self._lock:
+            self._bytes += size
+            is_due = self._bytes >= self._every or (ends and self._is_little)
+            if is_due:
+                self._bytes = 0
+        if is_due:
+            pa.default_memory_pool().release_unused()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +54,7 @@ class FilesAhead:
 
     submit: Submit
     most: int
+    freed: FreedAhead
 
     def read(self, files: Iterable[Generator[T]], size: Callable[[T], int]) -> Generator[T]:
         """The batches of all files, in order, of so many bytes each. Closes each file at its end, and all that are open
@@ -66,8 +91,6 @@ class _FileAhead(Generic[T]):
         self._changed = threading.Condition()
         self._read: deque[tuple[T, int]] = deque()
         self._bytes = 0
-        self._decoded = 0
-        """The bytes that threads have decoded."""
         self._filling: Future[None] | None = None
         self._ended = False
         self._error: BaseException | None = None
@@ -102,33 +125,32 @@ class _FileAhead(Generic[T]):
         return self._filling is not None
 
     def _fill(self) -> None:
-        before = self._decoded
-        while self._decode_one():
-            pass
-        if self._ended or self._decoded // _RELEASED != before // _RELEASED:
-            pa.default_memory_pool().release_unused()  # of this thread: the caller frees, and cannot release it
+        goes_on = True
+        while goes_on:
+            size, goes_on = self._decode_one()
+            self._room.freed.add(size, ends=self._ended)
 
-    def _decode_one(self) -> bool:
-        """Decode a batch; False once there is nothing more to do for this thread."""
+    def _decode_one(self) -> tuple[int, bool]:
+        """Decode a batch; its bytes, and False once there is nothing more to do for this thread."""
         batch: T | None = None
         error: BaseException | None = None
+        size = 0
         try:
             batch = next(self._batches, None)
+            size = 0 if batch is None else self._size(batch)
         except BaseException as raised:  # noqa: BLE001  # it is raised where the caller takes the batch
             error = raised
         with self._changed:
             if batch is not None:
-                size = self._size(batch)
                 self._read.append((batch, size))
                 self._bytes += size
-                self._decoded += size
             self._error = error
             self._ended = self._ended or batch is None
             goes_on = not self._ended and self._bytes < self._room.most
             if not goes_on:
                 self._filling = None
             self._changed.notify_all()
-            return goes_on
+            return size, goes_on
 
     def close(self) -> None:
         """Close the file, once the thread that decodes is at the end of its batch."""

@@ -64,7 +64,7 @@ _WORTH_BYTES: Final = 8 << 20
 """Files with fewer bytes to read are decoded sooner than a thread begins to."""
 _FREED_BYTES: Final = 32 << 20
 _FREED_SHARE: Final = 16
-_MOST_FREED: Final = 128 << 20
+_MOST_FREED: Final = 512 << 20
 """Freed memory of wide rows goes back to the system after one part in so many of the task's, within these bounds."""
 _WIDEST: Final = 256 << 10
 """Wider rows are not read ahead, because a batch of one row may be as large as the task's memory."""

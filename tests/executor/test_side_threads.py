@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from types import SimpleNamespace
 
 import pytest
 
+from tidegate.executor.runtime import side_threads
 from tidegate.executor.runtime.side_threads import SideThreads
 
 
 @pytest.fixture
 def threads() -> Iterator[SideThreads]:
-    side_threads = SideThreads(4)
-    yield side_threads
-    side_threads.close()
+    lookup_threads = SideThreads(4)
+    yield lookup_threads
+    lookup_threads.close()
 
 
 class Gate:
@@ -62,6 +64,29 @@ def test_an_idle_thread_is_taken_before_a_new_one(threads: SideThreads) -> None:
     gate = Gate()
     gate.let_through()
     assert queue.submit(gate).result() == queue.submit(gate).result()
+
+
+def test_a_thread_that_becomes_idle_releases_the_memory_of_its_results_once(
+    threads: SideThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[str] = []
+    was_released = threading.Event()
+
+    def release() -> None:
+        released.append(threading.current_thread().name)
+        was_released.set()
+
+    pool = SimpleNamespace(release_unused=release)
+    monkeypatch.setattr(side_threads, "pa", SimpleNamespace(default_memory_pool=lambda: pool))
+    monkeypatch.setattr(side_threads, "_IDLE_SECONDS", 0.01)
+    queue, gate = threads.queue(1), Gate()
+    gate.let_through()
+    for calls in (1, 2):
+        name = queue.submit(gate).result()
+        assert was_released.wait(60)
+        was_released.clear()
+        assert not was_released.wait(0.1)
+        assert released == [name] * calls
 
 
 def test_one_lane_never_takes_more_than_half_of_all(threads: SideThreads) -> None:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.operators.core.sizes import batch_bytes
-from tidegate.operators.sources.files_ahead import FilesAhead
+from tidegate.operators.sources.files_ahead import FilesAhead, FreedAhead
 
 ROOM = 1 << 12
+MEMORY = 1 << 28
 BATCH = 1 << 10
 
 
@@ -59,7 +60,7 @@ def threads() -> Iterator[SideThreads]:
 
 @pytest.fixture
 def ahead(threads: SideThreads) -> FilesAhead:
-    return FilesAhead(threads.queue(2).submit, ROOM)
+    return FilesAhead(threads.queue(2).submit, ROOM, FreedAhead(MEMORY))
 
 
 class Never:
@@ -83,7 +84,11 @@ def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
     files = [File(number, count) for number, count in enumerate(counts)]
     threads = SideThreads(4, "reader")
     try:
-        read = rows(FilesAhead(threads.queue(2).submit, ROOM).read((file.batches() for file in files), batch_bytes))
+        read = rows(
+            FilesAhead(threads.queue(2).submit, ROOM, FreedAhead(MEMORY)).read(
+                (file.batches() for file in files), batch_bytes
+            )
+        )
     finally:
         threads.close()
     assert read == [(number, at) for number, count in enumerate(counts) for at in range(count)]
@@ -93,7 +98,7 @@ def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
 @pytest.mark.parametrize("submit", [Never(), Cancelled()], ids=["busy", "ended"])
 def test_the_caller_decodes_where_no_thread_does(submit: Never | Cancelled) -> None:
     files = [File(number, 5) for number in range(3)]
-    read = rows(FilesAhead(submit, ROOM).read((file.batches() for file in files), batch_bytes))
+    read = rows(FilesAhead(submit, ROOM, FreedAhead(MEMORY)).read((file.batches() for file in files), batch_bytes))
     assert read == [(number, at) for number in range(3) for at in range(5)]
 
 

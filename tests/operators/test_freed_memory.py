@@ -1,8 +1,8 @@
 """Freed memory goes back to the system before a statement takes all that it may, and while its rows come out."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.duckdb.statement_inputs import StreamSource
 from tidegate.operators.sources import files_ahead
-from tidegate.operators.sources.files_ahead import FilesAhead
+from tidegate.operators.sources.files_ahead import FilesAhead, FreedAhead
 
 X = pa.schema([("x", pa.int64())])
 BATCHES, ROWS = 6, 65_536
@@ -56,22 +56,21 @@ def test_a_statement_that_holds_its_rows_gives_back_before_and_while_they_come_o
     assert events[first:].count("back") >= 2
 
 
-@pytest.mark.parametrize(("every", "times"), [(1 << 20, 6), (1 << 40, 1)])
+@pytest.mark.parametrize(("memory", "times"), [(256 << 20, 7), (4 << 30, 0)])
 def test_a_thread_that_reads_ahead_releases_what_the_caller_has_freed(
-    monkeypatch: pytest.MonkeyPatch, every: int, times: int
+    monkeypatch: pytest.MonkeyPatch, memory: int, times: int
 ) -> None:
-    """After so many bytes, and at the end of the file."""
+    """After so many bytes, and at the end of the file; where there is much memory, fresh memory would cost more."""
     released: list[str] = []
     pool = SimpleNamespace(release_unused=lambda: released.append("released"))
     monkeypatch.setattr(files_ahead, "pa", SimpleNamespace(default_memory_pool=lambda: pool))
-    monkeypatch.setattr(files_ahead, "_RELEASED", every)
-    numbers = (number for number in range(20))
+    numbers = (number for number in range(24))
 
-    with ThreadPoolExecutor(1) as threads:
-        file = files_ahead._FileAhead(numbers, lambda _: 1 << 18, FilesAhead(threads.submit, 1 << 20))
+    room = FilesAhead(Mock(), 32 << 20, FreedAhead(memory))
+    file = files_ahead._FileAhead(numbers, lambda _: 8 << 20, room)
     read: list[int | None] = []
     while None not in read:
-        file._fill()  # on this thread, up to a megabyte
+        file._fill()  # on this thread
         read += [file.next() for _ in range(max(len(file._read), 1))]
-    assert read == [*range(20), None]
+    assert read == [*range(24), None]
     assert len(released) == times

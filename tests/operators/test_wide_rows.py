@@ -123,3 +123,20 @@ def test_a_file_of_text_with_more_columns_than_there_is_room_for_is_refused(tmp_
             assert refused.value.reason == "ROW_TOO_LARGE"
         else:
             assert sum(batch.num_rows for batch in scan.run(())) == rows
+
+
+@pytest.mark.parametrize(
+    ("memory", "first", "later"), [(256 << 20, 2_048, 2_048), (4 << 30, 2_048, 8_192)], ids=["little", "much"]
+)
+def test_wide_rows_behind_the_first_row_group_come_in_larger_batches_where_there_is_memory(
+    tmp_path: Path, memory: int, first: int, later: int
+) -> None:
+    """Batches of a row group have the same number of rows."""
+    file = tmp_path / "wide.parquet"
+    rows = pa.table({"x": pa.array([bytes([at % 251]) * 2_000 for at in range(16_384)])})
+    pq.write_table(rows, file, row_group_size=8_192, use_dictionary=False, compression="none")
+    columns = [column("x", pa.binary())]
+    scan = Scan("t", columns, largest=memory)
+    scan.assign("t", pieces_of(file, tmp_path, columns))
+    sizes = [batch.num_rows for batch in scan.run([])]
+    assert sizes == [first] * (8_192 // first) + [later] * (8_192 // later)

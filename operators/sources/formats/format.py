@@ -50,9 +50,11 @@ def part_too_large(what: str, size: int, largest: int, smaller: str) -> PartTooL
     )
 
 
-def numbered(first: int, batch: pa.RecordBatch, rows: int = BATCH_ROWS) -> Iterator[tuple[int, pa.RecordBatch]]:
+def numbered(
+    first: int, batch: pa.RecordBatch, rows: int = BATCH_ROWS, size: int = BATCH_BYTES
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Cut a batch that begins at row `first` of its file into parts of a fair size, each with its first row."""
-    for part in blocks((batch,), rows, BATCH_BYTES):
+    for part in blocks((batch,), rows, size):
         yield first, part
         first += part.num_rows
 

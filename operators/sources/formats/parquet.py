@@ -1,7 +1,8 @@
 """Parquet: pieces are row groups, and only the wanted columns' chunks of wanted row groups are read.
 
 Row groups are read one after the other, so a reader that stops early has not decoded the next one. The first row group
-comes in small batches, because a caller waits for its first rows. Later ones come in larger batches, which cost less.
+comes in small batches, because a caller waits for its first rows. Later ones come in larger batches, which cost less:
+of more rows where these are narrow, and of more bytes where they are wide, as far as the task has memory.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from .row_ranges import cut, within
 #: Types of columns that may be read as dictionaries. pyarrow reads large texts as dictionaries of another type.
 _TEXTS: Final = frozenset({pa.string(), pa.binary()})
 _LATER_ROWS: Final = 2 * BATCH_ROWS
+_LATER_BYTES: Final = 4 * BATCH_BYTES
+#: Later batches of wide rows take at most one part in so many of the memory that a task has: four are read ahead.
+_LATER_SHARE: Final = 256
 #: Rows of so many bytes, by the largest ones of the file, need no closer look.
 _FEW_BYTES: Final = 8 * BATCH_BYTES
 #: The rows of a file that DuckDB decodes together.
@@ -39,7 +43,7 @@ VECTOR_ROWS: Final = 2_048
 #: Up to so many bytes of a row group's wanted columns are read without buffers, by one request a column.
 _WHOLE_BYTES: Final = 16 << 20
 #: In larger row groups so many bytes of each column are held and read at once.
-_BUFFER_BYTES: Final = 1 << 20
+_BUFFER_BYTES: Final = 256 << 10
 
 
 class Parquet:
@@ -109,18 +113,21 @@ class ParquetReader:
         if not groups:
             return
         names = [self.schema.field(i).name for i in indices]
+        later = max(BATCH_BYTES, min(_LATER_BYTES, self._largest // _LATER_SHARE))
         read = chain.from_iterable(
-            self._read(group, names, most)
-            for group, most in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
+            self._read(group, names, most, size)
+            for group, (most, size) in zip(
+                groups, chain([(BATCH_ROWS, BATCH_BYTES)], repeat((_LATER_ROWS, later))), strict=False
+            )
         )
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.
-            yield from numbered(start, self._instants.typed(batch.select(names), self.schema), _LATER_ROWS)
+            yield from numbered(start, self._instants.typed(batch.select(names), self.schema), _LATER_ROWS, later)
 
-    def _read(self, group: int, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, group: int, names: Sequence[str], most: int, size: int) -> Iterator[pa.RecordBatch]:
         leaves = _leaves(self._footer, set(names))
         self._check_pages(group, leaves)
-        rows = self._even_rows(group, leaves, most)
+        rows = self._even_rows(group, leaves, most, size)
         counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
         coded = {} if rows is None else self._coded(group, names, rows)
         read, promised = 0, self._footer.groups[group].rows
@@ -198,13 +205,13 @@ class ParquetReader:
         pages = self._widths.dictionaries(group, leaves, rows)
         return {name: pages[at].values for name, at in zip(texts, leaves, strict=True) if at in pages}
 
-    def _even_rows(self, group: int, leaves: Sequence[int], most: int) -> int | None:
+    def _even_rows(self, group: int, leaves: Sequence[int], most: int, size: int = BATCH_BYTES) -> int | None:
         """The number of rows to decode at a time; None where it is not always the same."""
         known = self._row_bytes
         has_lists = any(self._footer.leaves[at].repeats for at in leaves)
         if known is not None and known * most <= _FEW_BYTES and not has_lists:
             return rows_within(BATCH_BYTES, known, most)
-        return self._widths.even_rows(group, leaves, most, self._largest)
+        return self._widths.even_rows(group, leaves, most, self._largest, size)
 
     def _check_pages(self, group: int, leaves: Sequence[int]) -> None:
         """Raise `PartTooLarge` where the pages of these leaves take more than there is room for."""

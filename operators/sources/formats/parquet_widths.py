@@ -24,6 +24,7 @@ from ....proto.arrow.parquet_footer import BYTE_ARRAY, FIXED, Footer
 from ....proto.arrow.validation import each_validated
 from ...arrays.packed_numbers import Counts
 from ...core.sizes import BATCH_BYTES, rows_within
+from ...core.wide_rows import WIDE
 from ..file_versions import State
 from .format import BATCH_ROWS, RowTooLarge, room
 from .parquet_headers import ChunkPages, Page, dictionary_page, measured, most_bytes, pages
@@ -153,11 +154,19 @@ class Widths:
             row += rows
         yield from repeat(1)
 
-    def even_rows(self, group: int, leaves: Sequence[int], most: int, largest: int) -> int | None:
-        """The number of rows to decode at a time, `most` at most; None where it is not always the same."""
+    def even_rows(
+        self, group: int, leaves: Sequence[int], most: int, largest: int, size: int = BATCH_BYTES
+    ) -> int | None:
+        """The number of rows to decode at a time: `most` at most, and about `size` bytes of wide ones. None where it is
+        not always the same.
+        """
         if any(self._is_uneven(group, at, most, largest) for at in leaves):
             return None
-        return rows_within(min(BATCH_BYTES, largest // _BATCH_SHARE), self.row_bytes(group, leaves), most)
+        row_bytes = self.row_bytes(group, leaves)
+        size = size if row_bytes >= WIDE else BATCH_BYTES
+        rows = rows_within(min(size, largest // _BATCH_SHARE), row_bytes, most)
+        of_group = self._footer.groups[group].rows
+        return -(-of_group // -(-of_group // rows)) if of_group else rows
 
     def dictionaries(self, group: int, leaves: Sequence[int], rows: int) -> dict[int, Page]:
         """The leaves of text or bytes that are read faster as dictionaries, `rows` rows at a time, and the pages of
