@@ -66,6 +66,11 @@ class Session:
         """A name that no other application has; over Spark Connect that of the session."""
         return str(self._given.session_id if self._context is None else self._context.applicationId)
 
+    @property
+    def lives(self) -> bool:
+        """True unless the application has ended."""
+        return _lives(self._given)
+
     def setting(self, name: str) -> str | None:
         """A setting of the application or of the session."""
         value: str | None = self._spark.conf.get(name, None)

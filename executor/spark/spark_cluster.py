@@ -127,7 +127,8 @@ class SparkCluster:
             )
         except Exception as error:
             self._check_stopped()
-            raise failures.of_job(error, f"the Spark job of epoch {epoch}") from error
+            what, ended = f"the Spark job of epoch {epoch}", not self._session.lives
+            raise failures.of_job(error, what, ended=ended) from error
         finally:
             self._ended.set()
 

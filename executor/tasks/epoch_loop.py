@@ -41,6 +41,8 @@ from .task_state import TaskState
 _EARLY_SPLITS = 64
 _INPUT_IS_GONE: Final = frozenset({"DATA_DAMAGED", "FILE_CHANGED", "FILE_MISSING"})
 """The reasons of failures that end once the input is back: no epoch of before a restart is skipped because of them."""
+_ENGINE_HAS_ENDED: Final = "SPARK_ENDED"
+"""The reason of a failure that ends with the next engine: an epoch of a durable task does not fail again of it."""
 _log = logging.getLogger(__name__)
 
 
@@ -342,8 +344,9 @@ class EpochLoop:
         if progress is not None and progress.job is not None and not known:
             error = with_splits(error, progress.job.splits, self._tables)
         may_skip = task_state.options.on_error is OnError.SKIP_EPOCH
-        skips = may_skip and progress is not None and (known or not self._waits_for_input(progress, error))
-        if progress is not None and not known and skips is may_skip and not isinstance(error, InternalError):
+        waits = progress is not None and not known and self._waits(progress, error)
+        skips = may_skip and progress is not None and not waits
+        if progress is not None and not (known or waits or isinstance(error, InternalError)):
             task_state.record_failure(progress.epoch.number, error)
         with task_state.lock:
             task_state.full = None
@@ -356,8 +359,14 @@ class EpochLoop:
                 task_state.fail(error, None if progress is None else progress.epoch.number)
             task_state.changed()
 
-    def _waits_for_input(self, progress: EpochProgress, error: TidegateError) -> bool:
-        """True if the epoch may have had rows before a restart, and may have them again once its input is back."""
+    def _waits(self, progress: EpochProgress, error: TidegateError) -> bool:
+        """True if no restart is to know that the epoch has failed, because it may not fail again: its engine has ended,
+        or it may have had rows before a restart, and may have them again once its input is back.
+        """
+        if error.reason == _ENGINE_HAS_ENDED:
+            return self._task_state.journal.keeps
+        if self._task_state.options.on_error is not OnError.SKIP_EPOCH:
+            return False
         return error.reason in _INPUT_IS_GONE and self._task_state.computes_again(progress.epoch.number)
 
     def close(self) -> None:

@@ -29,6 +29,7 @@ _CLASSES: Final = {
 }
 _NODE: Final = NodeError.__name__
 _STAGE_LOST: Final = "SPARK_FAILED"
+_APPLICATION_LOST: Final = "SPARK_ENDED"
 
 _TELLING: Final = re.compile(r"Error|Exception|(?i:failed)")
 _CODE_OF_A_TRACEBACK: Final = re.compile(r'raise |File "|\^')
@@ -84,9 +85,17 @@ def _received(cause: str) -> BaseException | None:
     return exception if isinstance(exception, BaseException) else None
 
 
-def of_job(error: Exception, what: str) -> ExecutionError:
-    """The error for a job that Spark gave up. Spark's full message, which is long, is in the log."""
+def of_job(error: Exception, what: str, *, ended: bool = False) -> ExecutionError:
+    """The error for a job that Spark gave up, or whose application has `ended`. Spark's full message, which is long, is
+    in the log.
+    """
     _log.error("%s failed", what, exc_info=error)
+    if ended:
+        return ExecutionError(
+            f"{what} failed, because the Spark application has ended ({_sentence(error)}): recover the task if it is "
+            "durable, else make it again; the service starts another application at its master",
+            reason=_APPLICATION_LOST,
+        )
     return ExecutionError(
         f"{what} failed: {_sentence(error)}{_way_out(str(error))}; the service's log has the whole message",
         reason=_STAGE_LOST,

@@ -16,7 +16,7 @@ from tidegate.executor.journal.durable_tasks import StoredTask
 from tidegate.executor.journal.journal_database import JournalDatabase
 from tidegate.executor.journal.task_journal import DurableTask
 from tidegate.executor.tasks import epoch_loop
-from tidegate.proto.errors import NotFound, OutOfRange, Refused, TaskFailed, Unavailable
+from tidegate.proto.errors import ExecutionError, NotFound, OutOfRange, Refused, TaskFailed, Unavailable
 from tidegate.proto.values import Barrier, Cursor, Mode, OnError, TaskPhase
 
 from ..fakes import POISON, Client, CountingEngine, FakeEngine, counting
@@ -202,6 +202,28 @@ def test_an_epoch_that_was_skipped_is_skipped_after_a_restart_too(service: Resta
     assert isinstance(barrier, Barrier)
     assert "poison" in barrier.error.message
     assert task.epoch(3) == [3]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("on_error", list(OnError))
+def test_an_epoch_whose_engine_has_ended_is_computed_by_the_next_one(
+    service: Restarts, on_error: OnError, restarts: bool
+) -> None:
+    def ended(_: pa.RecordBatch) -> pa.RecordBatch:
+        raise ExecutionError("its JVM is gone", reason="SPARK_ENDED")
+
+    service.engine.function = ended
+    task = service.create(on_error=on_error)
+    task.add(1)
+    task.seal()
+    with pytest.raises(TaskFailed, match="its JVM is gone"):
+        task.epoch(1)
+    service.engine.function = lambda batch: batch
+    if restarts:
+        task = service.restart(task)
+    else:
+        service.manager.recover_task(task.id)
+    assert task.epoch(1) == [1]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -1,6 +1,7 @@
-"""A service whose tasks run on Spark, killed in the middle of its second epoch: `killed_driver.py FOLDER MASTER`.
+"""A service whose tasks run on Spark: `killed_driver.py FOLDER MASTER`. Its second epoch loses the JVM. The task is
+recovered, and the service is killed in the middle of the same epoch.
 
-It prints the task's id and the first epoch's rows that it has read.
+It prints the task's id.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 
 import tidegate
 from tests.executor import plans
@@ -30,9 +32,13 @@ def service(folder: Path) -> tidegate.Client:
 
 
 def main(folder: Path, master: str) -> None:
-    rows = SparkCluster.rows
+    rows, javas = SparkCluster.rows, []
 
     def killed(self: SparkCluster, *how: Any, epoch: int, **more: Any) -> Iterator[pa.RecordBatch]:
+        if epoch == 2 and not javas:
+            javas.append(SparkContext._gateway.proc)
+            javas[0].kill()
+            javas[0].wait()
         for batch in rows(self, *how, epoch=epoch, **more):
             if epoch == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -46,7 +52,13 @@ def main(folder: Path, master: str) -> None:
             task.add_split("t", epoch)
             task.request_barrier()
         task.read_epoch()
-        task.read_epoch()
+        try:
+            task.read_epoch()
+        except tidegate.TaskFailed as error:
+            if error.reason != "SPARK_ENDED":
+                raise
+            task.recover()
+            task.read_epoch()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""A durable task on Spark: its driver is killed, comes back and computes its epochs again, and writes each once."""
+"""A durable task on Spark: its JVM is killed, then its whole driver. It comes back each time and computes its epochs
+again, and writes each once.
+"""
 
 from __future__ import annotations
 
