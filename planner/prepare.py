@@ -12,6 +12,7 @@ from ..proto.errors import PlanError, Problem
 from ..proto.values import Determinism, ExecutorKind, Explanation, TaskOptions
 from . import ir
 from .choose.choose_loops import choose_loops
+from .choose.sliding_operators import use_sliding_operators
 from .choose.sorted_operators import use_sorted_operators
 from .cut.cut import cut
 from .cut.divide import Division, divide
@@ -187,6 +188,8 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
     rewritten = rewrite(plan, narrow=several)
     keys: Mapping[Key, int] = equated((rewritten.root,), rewritten.shared) if several else {}
     rewritten = use_sorted_operators(choose_loops(rewritten, options))
+    if not several:
+        rewritten = use_sliding_operators(rewritten)
     planned = sources(rewritten, is_static, plan)
     if keys:
         planned = tuple(_with_keys(source, keys) for source in planned)

@@ -24,6 +24,7 @@ from ...operators.loop import Loop
 from ...operators.merge_join import MergeJoin
 from ...operators.pack_lists import PackLists
 from ...operators.select import Select
+from ...operators.slices.sliding_windows import SlidingWindows
 from ...operators.sources.file_relations import FileSource
 from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.scan import Scan
@@ -50,6 +51,7 @@ from ...planner.physical.pipelines import (
     UnnestNode,
     inputs,
 )
+from ...planner.physical.slice_nodes import SlidingWindowsNode
 from ...planner.physical.user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 from ...proto.values import MissingColumns, Spill
 from ..changes.build_loops import loop_of
@@ -174,6 +176,8 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
         case StreamingAggregateNode():
             aggregate = _streaming_aggregate(node, factory)
             return Made(node, aggregate, factory.meter("StreamingAggregate", node.plan_path), inputs(node))
+        case SlidingWindowsNode():
+            return Made(node, _sliding(node, factory), factory.meter("SlidingWindows", node.plan_path), inputs(node))
         case SelectNode():
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
             return Made(node, select, factory.meter("Select", node.plan_path), inputs(node))
@@ -349,6 +353,17 @@ def _streaming_aggregate(node: StreamingAggregateNode, factory: OperatorFactory)
         schema=node.schema,
         instance=factory.instance,
         order=node.order,
+        plan_path=node.plan_path,
+    )
+
+
+def _sliding(node: SlidingWindowsNode, factory: OperatorFactory) -> SlidingWindows:
+    return SlidingWindows(
+        node.input.schema,
+        windows=node.windows,
+        schema=node.schema,
+        size_class=node.size_class,
+        instance=factory.instance,
         plan_path=node.plan_path,
     )
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ...proto.values import ExecutorKind, TaskOptions
 from .. import ir
+from ..choose.sliding_operators import sliding_operators
 from ..distribution.distribute import Spread, spread
 from ..distribution.distributed_stages import Stage, stages
 from ..distribution.spreading import Spreading
@@ -32,6 +33,7 @@ from ..physical.pipelines import (
     Start,
     walk,
 )
+from ..physical.slice_nodes import SlidingWindowsNode
 from .chosen_channels import wanted_channels
 from .divide import Division, Section, section
 from .fragments import Making, fragments, sources_of
@@ -85,6 +87,10 @@ def _on(
             part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
         if channels > 1 and not part.row_wise:
             distributed = _spread(division, part.root, making, channels, options)
+            slide = sliding_operators()
+            distributed = replace(
+                distributed, root=slide(distributed.root), shared=tuple(map(slide, distributed.shared))
+            )
             parts = stages(distributed)
             pipelines += _pipelines(division, parts, replace(making, shared=distributed.shared), nodes, output)
             computes += [stage.root for stage in parts]
@@ -203,7 +209,8 @@ _PARTED: Final = (ir.Routing.HASH, ir.Routing.RANGE)
 
 
 def _weight(root: FragmentNode | SelectNode) -> int:
-    return HEAVY if isinstance(root, FragmentNode) and not root.row_wise else LIGHT
+    heavy = isinstance(root, FragmentNode) and not root.row_wise
+    return HEAVY if heavy or any(isinstance(node, SlidingWindowsNode) for node in walk(root)) else LIGHT
 
 
 def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:

@@ -28,6 +28,7 @@ from ..physical.pipelines import (
     UnnestNode,
 )
 from ..physical.user_nodes import UserNode
+from .sliding_nodes import sliding_windows_node
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 
 IndexKey: TypeAlias = tuple[ir.Relation, tuple[int, ...]]
@@ -123,6 +124,8 @@ def operator_node(
             return merge_join_node(relation, inputs[0], inputs[1])
         case ir.StreamingAggregate():
             return streaming_aggregate_node(relation, inputs[0])
+        case ir.SlidingWindows():
+            return sliding_windows_node(relation, inputs[0])
         case ir.User():
             return _user_node(relation, inputs)
         case ir.Rounds():

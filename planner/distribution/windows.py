@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .. import ir
+from ..choose.sliding_operators import slices_of
 from ..ir.visit import is_column
-from ..sql.states import states_of
 from .alternatives import HASHED, Alternative, Alternatives, Movement, Placement
 from .estimates import Estimate
 
@@ -60,7 +60,7 @@ def sliding_alternatives(
     partial = Alternative(
         placement=Placement.SHARES,
         cost=share.cost + HASHED * below.estimate.rows / movement.channels,
-        relation=_slices(relation, share.relation),
+        relation=slices_of(relation, share.relation),
     )
     slices = movement.closed(Estimate(rows, rows), [partial])
     yield _windows_of(relation, slices.whole, HASHED * rows)
@@ -68,17 +68,6 @@ def sliding_alternatives(
     if keys:
         hashed = movement.hashed(slices, keys)
         yield replace(_windows_of(relation, hashed, HASHED * rows / movement.channels), hashed=keys)
-
-
-def _slices(relation: ir.SlidingAggregate, below: ir.Relation) -> ir.PartialAggregate:
-    states = [state.type for measure in relation.measures for state in states_of(measure) or ()]
-    return ir.PartialAggregate(
-        input=below,
-        keys=(relation.slice, *relation.keys),
-        measures=relation.measures,
-        schema=(*relation.schema[: 1 + len(relation.keys)], *states),
-        plan_path=relation.plan_path,
-    )
 
 
 def _windows_of(relation: ir.SlidingAggregate, slices: Alternative, cost: float) -> Alternative:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .. import ir
+from ..choose.sliding_operators import without_numbers
 
 
 def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
@@ -27,10 +28,10 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             sets = f" in {len(relation.grouping_sets)} grouping sets" if len(relation.grouping_sets) > 1 else ""
             windows = " by windows of time" if any(map(_numbers_windows, relation.keys)) else ""
             return f"aggregate{windows}, {len(relation.keys)} keys{sets}" + (f": {functions}" if functions else "")
-        case ir.SlidingAggregate() | ir.FinalSlidingAggregate():
+        case ir.SlidingAggregate() | ir.FinalSlidingAggregate() | ir.SlidingWindows():
             count = relation.keys if isinstance(relation.keys, int) else len(relation.keys)
             spans = f"windows of {relation.length} slices, {relation.step} apart"
-            return f"{relation.traits.name}, {spans}, {count} keys: {_functions(relation.measures)}"
+            return f"{relation.traits.name}, {spans}, {count} keys: {_functions(relation.measures)}{_cost(relation)}"
         case ir.Join() | ir.LateralJoin():
             lateral = "lateral " if isinstance(relation, ir.LateralJoin) else ""
             return f"{lateral}join, {relation.type.value}"
@@ -80,6 +81,14 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"exchange, {relation.routing.value}"
         case _:
             return relation.traits.name
+
+
+def _cost(relation: ir.SlidingAggregate | ir.FinalSlidingAggregate | ir.SlidingWindows) -> str:
+    """The cost of a window, as it depends on the number of its slices."""
+    if isinstance(relation, ir.SlidingWindows):
+        return "; each window at the same cost"
+    reason = without_numbers(relation)
+    return "" if reason is None else f"; {reason}, so each window costs the logarithm of its slices"
 
 
 def _streams(relation: ir.User) -> Iterator[str]:

@@ -72,6 +72,7 @@ from .planned import (
     PackLists,
     PartialAggregate,
     Routing,
+    SlidingWindows,
     StreamingAggregate,
     Unnest,
     User,
@@ -107,7 +108,7 @@ from .relations import (
 )
 from .time_joins import AsOfJoin, IntervalJoin
 
-Operated: TypeAlias = PackLists | Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
+Operated: TypeAlias = PackLists | Unnest | IndexLookup | MergeJoin | StreamingAggregate | SlidingWindows | Rounds | User
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
 OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin | AsOfJoin
@@ -292,6 +293,7 @@ __all__ = [
     "Shared",
     "SideTable",
     "SlidingAggregate",
+    "SlidingWindows",
     "Sort",
     "SortKey",
     "StreamingAggregate",

@@ -67,6 +67,23 @@ class FinalSlidingAggregate(Node):
     traits: ClassVar = table.FINAL_SLIDING
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlidingWindows(Node):
+    """A `FinalSlidingAggregate` whose keys and states have numbers. Its operator puts windows together: each costs the
+    same, however many slices it has.
+    """
+
+    input: Relation
+    length: int
+    step: int
+    keys: int
+    measures: tuple[Measure, ...]
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",))
+    traits: ClassVar = table.SLIDING_WINDOWS
+
+
 class Routing(enum.Enum):
     """The destination of a row in an exchange.
 

@@ -107,5 +107,7 @@ INDEX_LOOKUP: Final = Traits("look-up",      T, "asked", "kept", "sides",    "in
 MERGE_JOIN: Final = Traits("merge join",     F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
 STREAMING: Final = Traits(
                  "streaming aggregate", F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
+SLIDING_WINDOWS: Final = Traits(
+                 "sliding windows",     F, "all",   "none", "never",    "input", "never",    "never",      "never")
 USER: Final = Traits("user operator",        F, "more",  "none", "all",      "input", "never",    "own",        "own")
 # fmt: on

@@ -29,6 +29,7 @@ from ...proto.graph import Choose
 from ..changes.change_nodes import ChangeNode
 from ..ir import Clock, Relation, Routing
 from ..ir.walk import each_once
+from .slice_nodes import SlidingWindowsNode
 from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
 
@@ -288,6 +289,7 @@ OperatorNode: TypeAlias = (
     | LookupNode
     | MergeJoinNode
     | StreamingAggregateNode
+    | SlidingWindowsNode
     | SelectNode
     | RoundsNode
     | UserOperatorNode
@@ -305,6 +307,8 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
         case FragmentNode():
             return tuple(stream.node for stream in node.streams)
         case UnnestNode() | LookupNode() | PackNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
+            return (node.input,)
+        case SlidingWindowsNode():
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)

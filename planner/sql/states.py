@@ -134,6 +134,22 @@ def render_total(measure: ir.Measure, columns: Sequence[str], over: str = "") ->
     return expressions.applied(measure, operands, total)
 
 
+def render_value(measure: ir.Measure, columns: Sequence[str]) -> str:
+    """The measure from columns of states that are joined already."""
+    left = iter(columns)
+    values: dict[_Use, str] = {}
+
+    def value(name: str, *arguments: str) -> str:
+        if (name, arguments) not in values:
+            parts = _PARTS[name]
+            joined = [next(left) for _ in parts.states(_argument_type(measure)) or ()]
+            values[name, arguments] = parts.value.format(*joined)
+        return values[name, arguments]
+
+    operands = [argument if isinstance(argument, str) else f"x{at}" for at, argument in enumerate(measure.arguments)]
+    return expressions.applied(measure, operands, value)
+
+
 def _uses(measure: ir.Measure, arguments: Sequence[str]) -> list[_Use]:
     """The aggregates that the function's template calls, each once."""
     uses: dict[_Use, None] = {}

@@ -152,6 +152,7 @@ LOOPED: Final = pa.schema([("k", pa.int64()), ("t", pa.string())])
 COPIES: Final = "select distinct k, t from (select k, t from l union all select x.k, x.t from x where x.k < 0)"
 JOINS: Final = "select distinct k, t from (select k, t from l union all select x.k, x.t || x.t as t from x)"
 ANY: Final = sub.f.any_value(sub.col("t")).alias("t")
+LONG_DECIMAL: Final = sub.f.max(sub.col("k").cast(sub.decimal(0, 38))).alias("m")
 DOUBLED: Final = "||".join(["t"] * 64)
 KINDS: Final[Mapping[str, Kind]] = {
     "read": sql(READ),
@@ -223,6 +224,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "windows of rows": built(lambda left, _: windows.count(left, "k", 10, keys=["g"], measures=[ANY])),
     "counts of sliding windows": built(
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[sub.f.count().alias("n")])
+    ),
+    "greatest decimals of sliding windows": built(
+        lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[LONG_DECIMAL])
     ),
     "interval join": built(lambda left, right: windows.interval_join(left, right, "k", after=1), FED, MANY),
     "as-of join": built(lambda left, right: windows.as_of_join(left, right, "k", keys=["g"]), FED, MANY),

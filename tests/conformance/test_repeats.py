@@ -26,7 +26,6 @@ ALL: Final = repeated(FEW_ROWS)
 WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
     ir.Values: "reads nothing",
     ir.LocalFiles: "is read as a fed source is",
-    ir.PartialAggregate: "is made of aggregates on several channels",
     ir.FinalAggregate: "is made of aggregates on several channels",
     ir.FinalSlidingAggregate: "is made of sliding windows on several channels",
     ir.Exchange: "is made on several channels",

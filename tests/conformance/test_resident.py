@@ -46,7 +46,6 @@ WITHOUT_A_KIND: Final[Mapping[type[ir.Relation], str]] = {
     ir.Values: "reads nothing",
     ir.LocalFiles: "is read as a fed source is",
     ir.Exchange: "is made on several channels",
-    ir.PartialAggregate: "is made of aggregates on several channels",
     ir.FinalAggregate: "is made of aggregates on several channels",
     ir.FinalSlidingAggregate: "is made of sliding windows on several channels",
     ir.IndexTable: "is what look-ups read",

@@ -37,6 +37,7 @@ from . import (
     test_index_lookup_join,
     test_merge_join,
     test_pack_lists,
+    test_sliding_windows,
     test_streaming_aggregate,
     test_unnest,
     test_write,
@@ -140,6 +141,11 @@ def aggregated(_: Path, instance: Instance) -> Specimen:
     return Specimen(operator, [endless(zeros(test_streaming_aggregate.INPUT))])
 
 
+def slid(_: Path, instance: Instance) -> Specimen:
+    schema = pa.schema([("n", pa.int64()), ("s", pa.int64())])
+    return Specimen(test_sliding_windows.sliding(instance, schema, ["count"]), [endless(zeros(schema))])
+
+
 def unnested(*_: object) -> Specimen:
     lists = pa.ListArray.from_arrays([0, 20_000_000], pa.nulls(20_000_000, pa.int64()))
     rows = pa.record_batch([pa.array(["a"]), lists], schema=test_unnest.ONE)
@@ -175,6 +181,7 @@ SPECIMENS: dict[str, Make] = {
     "PackLists": packed,
     "Scan": scan,
     "Select": lambda *_: Specimen(Select(X, columns=[0], schema=X), [endless(numbers(1))]),
+    "SlidingWindows": slid,
     "StreamingAggregate": aggregated,
     "Union": lambda *_: Specimen(Union(X), [endless(numbers(1)), one(numbers(1))]),
     "Unnest": unnested,

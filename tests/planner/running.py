@@ -28,6 +28,7 @@ from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.duckdb.statement_functions import StatementFunctions
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.select import Select
+from tidegate.operators.slices.sliding_windows import SlidingWindows
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.planner import ir
 from tidegate.planner.physical.pipelines import (
@@ -44,6 +45,7 @@ from tidegate.planner.physical.pipelines import (
     SourceShape,
     StreamingAggregateNode,
 )
+from tidegate.planner.physical.slice_nodes import SlidingWindowsNode
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.arrow.spill_buffer import SpillRoom
 from tidegate.proto.values import TaskOptions
@@ -161,6 +163,8 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
             return _run_operator(loop_of(node, _instance(), form.channels), inputs)
         case StreamingAggregateNode():
             return _run_operator(_streaming_aggregate(node), [_run(node.input, tables, kept, form)])
+        case SlidingWindowsNode():
+            return _run_operator(_sliding_windows(node), [_run(node.input, tables, kept, form)])
         case _:
             raise NotImplementedError(type(node))
 
@@ -192,6 +196,17 @@ def _streaming_aggregate(node: StreamingAggregateNode) -> Operator:
         schema=node.schema,
         instance=_instance(),
         order=node.order,
+        plan_path=node.plan_path,
+    )
+
+
+def _sliding_windows(node: SlidingWindowsNode) -> Operator:
+    return SlidingWindows(
+        node.input.schema,
+        windows=node.windows,
+        schema=node.schema,
+        size_class=node.size_class,
+        instance=_instance(),
         plan_path=node.plan_path,
     )
 

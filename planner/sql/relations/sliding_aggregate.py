@@ -28,7 +28,9 @@ def select_sliding_aggregate(relation: ir.SlidingAggregate, table: Table, writer
     return over.select(writer.table(slices, len(keys) + len(states)), relation.measures)
 
 
-def select_final_sliding_aggregate(relation: ir.FinalSlidingAggregate, table: Table, writer: Writer) -> str:
+def select_final_sliding_aggregate(
+    relation: ir.FinalSlidingAggregate | ir.SlidingWindows, table: Table, writer: Writer
+) -> str:
     return _Windows(relation.length, relation.step, relation.keys, writer).select(table, relation.measures)
 
 

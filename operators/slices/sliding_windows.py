@@ -1,0 +1,158 @@
+"""SlidingWindows: windows of slices of time, from the groups of the slices.
+
+The input has rows of a slice's number, keys, and states of aggregates; a group may have several rows of one slice. A
+window has a row for each group of which it has a slice: its number, the group's keys, and the measures of the group's
+joined states. Keys compare as in SQL: null equals null, NaN equals NaN, -0.0 equals 0.0. The keys handed out are those
+of the group's first slice in the window.
+
+A window costs the same, however many slices it has. Rows that take more than a share of the memory go to DuckDB, which
+spills them. So do numbers that may be beyond 64 bits (sums: 38 digits); DuckDB says what is wrong with them. There a
+window costs the logarithm of its slices.
+
+Order: groups in the order of their keys' codes, then windows in the order of time: a function of the rows in their
+order. Empty input: no rows. Barrier: all input is read before the first row comes out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from ..arrays.layout import take
+from ..core.batches import batch_of, joined
+from ..core.blocks import BLOCK_ROWS
+from ..core.operator import Operator, Stream
+from ..core.sizes import batch_bytes
+from ..core.streams import BatchStream
+from ..duckdb import failures
+from ..duckdb.fragment import Fragment
+from ..duckdb.instances import Instance
+from ..duckdb.long_values import LongColumn
+from ..duckdb.statement_inputs import StreamSource
+from .slice_runs import SliceRuns, can_number
+from .state_joins import StateFunction, StateJoin, join_states
+
+_SHARE: Final = 32
+"""The rows take at most one part in so many of the memory. Their copies and running results take some times more."""
+_MOST_BYTES: Final = 512 << 20
+"""Texts of more bytes may not fit into one array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowsOfSlices:
+    """Windows of `length` slices, `step` slices apart, of groups by `keys` columns. `functions` made the states.
+
+    `values` is a statement that makes the rows to hand out of the relation `in0`: a window's number, keys, joined
+    states. `windows` makes them of the relation `in0` with the operator's input. Both see columns c0, c1, ... `long`
+    are the columns of texts among the keys.
+    """
+
+    length: int
+    step: int
+    keys: int
+    functions: tuple[StateFunction, ...]
+    values: str
+    windows: str
+    long: Mapping[int, LongColumn]
+
+
+class SlidingWindows(Operator):
+    """The operator. `schema` has the window's number, the keys, then a column for each measure."""
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        *,
+        windows: WindowsOfSlices,
+        schema: pa.Schema,
+        size_class: int,
+        instance: Instance,
+        plan_path: str = "",
+    ) -> None:
+        self.schema = schema
+        self._windows = windows
+        self._most = min(instance.settings.memory_limit // _SHARE, _MOST_BYTES)
+        self._plan_path = plan_path
+        self._interrupted = False
+        rows = StreamSource(relation="in0", schema=input_schema, size_class=size_class)
+        self._in_duckdb = Fragment(
+            windows.windows,
+            schema=schema,
+            instance=instance,
+            streams=[replace(rows, long=windows.long)],
+            long=tuple(windows.long),
+            plan_path=plan_path,
+        )
+        try:
+            self._values = Fragment(
+                windows.values, schema=schema, instance=instance, streams=[rows], row_wise=True, plan_path=plan_path
+            )
+        except BaseException:
+            self._in_duckdb.close()
+            raise
+
+    @property
+    def plans(self) -> int:
+        return self._in_duckdb.plans + self._values.plans
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        self._interrupted = False
+        return self._run(rows)
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        self._values.interrupt()
+        self._in_duckdb.interrupt()
+
+    def close(self) -> None:
+        self._values.close()
+        self._in_duckdb.close()
+
+    def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
+        with closing(rows):
+            held: list[pa.RecordBatch] = []
+            size = 0
+            for batch in rows:
+                self._stop_if_interrupted()
+                held.append(batch)
+                size += batch_bytes(batch)
+                if size > self._most:
+                    break
+            joining = self._joining(joined(held, rows.schema)) if size <= self._most else None
+            if joining is not None:
+                held.clear()
+                yield from self._values.run([BatchStream(rows.schema, joining)])
+            else:
+                yield from self._in_duckdb.run([BatchStream(rows.schema, itertools.chain(held, rows))])
+
+    def _joining(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
+        """The windows with their joined states; None where DuckDB has to make them."""
+        windows = self._windows
+        if not rows.num_rows:
+            return iter(())
+        slices, *columns = rows.columns
+        if not can_number(slices, windows.length, windows.step):
+            return None
+        keys, states = columns[: windows.keys], columns[windows.keys :]
+        runs = SliceRuns(slices, keys, windows.length, windows.step)
+        joins = join_states(windows.functions, states, runs.rows)
+        return self._batches(runs, keys, joins, rows.schema) if all(join.fits for join in joins) else None
+
+    def _batches(
+        self, runs: SliceRuns, keys: Sequence[pa.Array], joins: Sequence[StateJoin], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        for numbers, frames in runs.frames(BLOCK_ROWS):
+            self._stop_if_interrupted()
+            first = pa.array(runs.rows.order[frames.first])
+            columns = [pa.array(numbers), *(take(key, first) for key in keys), *(join.of(frames) for join in joins)]
+            yield batch_of(columns, len(numbers), schema)
+
+    def _stop_if_interrupted(self) -> None:
+        if self._interrupted:
+            raise failures.interrupted(self._plan_path)

@@ -1,0 +1,197 @@
+"""States of slices put together to those of windows, at a cost for each window that does not grow with its slices.
+
+Counts and sums of integers and decimals are exact, so a window's is the difference of two running ones. Others have no
+inverse, or other bits then: least and greatest values, truth values, sums of floats. They are put together as two
+stacks do it. Slices are in blocks as long as a window. A window is in at most two blocks: it has the last rows of one
+and the first rows of the next, and running results within blocks have both. A block begins at a multiple of the
+window's length, so that bits depend on nothing but the window's slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, assert_never
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ..arrays.layout import Flags, Places, Values, dtype_of, flags, values
+from .blocks_of_slices import Blocks
+from .wide_sums import DecimalSums, decimal_words, decimals, validity
+
+StateFunction = Literal["sum", "count", "min", "max", "bool_and", "bool_or"]
+"""The aggregate that has made a state from rows."""
+
+_WORD: Final = 1 << 62
+
+
+def obstacle(function: str, type_: pa.DataType) -> str | None:
+    """The reason why states of this type cannot be put together here; None if they can."""
+    match function:
+        case "sum":
+            known = kinds.is_decimal128(type_) or kinds.is_float64(type_)
+        case "count":
+            known = kinds.is_int64(type_)
+        case "bool_and" | "bool_or":
+            known = kinds.is_boolean(type_)
+        case "min" | "max":
+            known = kinds.is_boolean(type_) or dtype_of(type_) is not None
+        case _:
+            known = False
+    return None if known else f"{function} of {type_} has no form in numbers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SortedRows:
+    """The rows of slices, sorted by group and slice: their positions, the number of the block that each row's slice is
+    in, and the blocks of neighbouring rows, each of one group.
+    """
+
+    order: Places
+    block: Places
+    blocks: Blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Frames:
+    """Windows as neighbouring sorted rows, `first` to before `end`, of which each has one. `block` is the number of the
+    block of slices that each window begins in.
+    """
+
+    first: Places
+    end: Places
+    block: Places
+
+
+class StateJoin:
+    """The states of one column. Where they do not fit, a window's may be too large for their type."""
+
+    fits = True
+
+    def of(self, frames: Frames) -> pa.Array:
+        """The joined states of windows. They are right if the states fit."""
+        raise NotImplementedError
+
+
+class ExactSum(StateJoin):
+    def __init__(self, column: pa.Array, order: Places) -> None:
+        self._type = column.type
+        null, self._known = _nulls(column, order)
+        low, high = decimal_words(column)
+        self._sums = DecimalSums(low[order], high[order], null)
+        self.fits = self._sums.fits
+
+    def of(self, frames: Frames) -> pa.Array:
+        return decimals(*self._sums.between(frames.first, frames.end), self._known.none(frames), self._type)
+
+
+class Count(StateJoin):
+    def __init__(self, column: pa.Array, order: Places) -> None:
+        counts = values(column.fill_null(0))[order]
+        self.fits = not len(counts) or int(counts.max()) * len(counts) < _WORD
+        self._before = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=self._before[1:])
+
+    def of(self, frames: Frames) -> pa.Array:
+        return pa.array(self._before[frames.end] - self._before[frames.first])
+
+
+class InBlocks(StateJoin):
+    """A function without an inverse. `identity` changes no value that it is joined with."""
+
+    def __init__(self, function: np.ufunc, column: pa.Array, rows: SortedRows) -> None:
+        self._function = function
+        self._type = column.type
+        null, self._known = _nulls(column, rows.order)
+        numbers = (values(column) if function is np.add else _comparable(column))[rows.order]
+        identity = _identity(function, numbers)
+        if null is not None:
+            numbers[null] = identity
+        self._rows = rows
+        self._begun = rows.blocks.from_first(function, numbers)
+        self._left = rows.blocks.to_last(function, numbers)
+        self._identity = numbers.dtype.type(identity)
+
+    def of(self, frames: Frames) -> pa.Array:
+        first, last = frames.first, frames.end - 1
+        ending = np.where(self._rows.block[first] == frames.block, self._left[first], self._identity)
+        beginning = np.where(self._rows.block[last] != frames.block, self._begun[last], self._identity)
+        return _column(self._function(ending, beginning), self._known.none(frames), self._type)
+
+
+def join_states(functions: Sequence[StateFunction], columns: Sequence[pa.Array], rows: SortedRows) -> list[StateJoin]:
+    """The joins of the columns' states, in order."""
+    return [_join(function, column, rows) for function, column in zip(functions, columns, strict=True)]
+
+
+def _join(function: StateFunction, column: pa.Array, rows: SortedRows) -> StateJoin:
+    match function:
+        case "count":
+            return Count(column, rows.order)
+        case "sum" if kinds.is_decimal(column.type):
+            return ExactSum(column, rows.order)
+        case "sum":
+            return InBlocks(np.add, column, rows)
+        case "min" | "bool_and":
+            return InBlocks(np.minimum, column, rows)
+        case "max" | "bool_or":
+            return InBlocks(np.maximum, column, rows)
+        case _:
+            assert_never(function)
+
+
+class _Known:
+    """The numbers of values that are not null, up to each row; None where no value is null."""
+
+    def __init__(self, null: Flags | None) -> None:
+        self._before = None if null is None else np.concatenate(([0], np.cumsum(~null)))
+
+    def none(self, frames: Frames) -> Flags:
+        """True for windows of which all values are null."""
+        if self._before is None:
+            return np.zeros(len(frames.first), np.bool_)
+        empty: Flags = self._before[frames.end] == self._before[frames.first]
+        return empty
+
+
+def _nulls(column: pa.Array, order: Places) -> tuple[Flags | None, _Known]:
+    null = flags(column.is_null())[order] if column.null_count else None
+    return null, _Known(null)
+
+
+def _identity(function: np.ufunc, numbers: Values) -> Any:
+    """The value that changes no value with which the function joins it."""
+    if function is np.add:
+        return -0.0
+    limits = np.iinfo(numbers.dtype)
+    return limits.max if function is np.minimum else limits.min
+
+
+def _comparable(column: pa.Array) -> Values:
+    """The values as whole numbers in their order: NaN is above all others, and -0.0 is below 0.0."""
+    if kinds.is_boolean(column.type):
+        return flags(column).astype(np.int8)
+    numbers = values(column)
+    if numbers.dtype.kind != "f":
+        return numbers
+    numbers = np.where(np.isnan(numbers), numbers.dtype.type(np.nan), numbers)
+    return _flipped(numbers.view(f"i{numbers.dtype.itemsize}"))
+
+
+def _flipped(words: Values) -> Values:
+    """The words of floats as numbers in the floats' order, and such numbers as words."""
+    flipped: Values = words ^ ((words >> (8 * words.dtype.itemsize - 1)) & np.iinfo(words.dtype).max)
+    return flipped
+
+
+def _column(numbers: Values, null: Flags, type_: pa.DataType) -> pa.Array:
+    """An array of joined numbers."""
+    if kinds.is_boolean(type_):
+        return pa.array(numbers.astype(np.bool_), mask=null)
+    if kinds.is_decimal(type_):
+        return decimals(numbers, numbers >> 63, null, type_)
+    if kinds.is_floating(type_) and numbers.dtype.kind == "i":
+        numbers = _flipped(numbers)
+    return pa.Array.from_buffers(type_, len(numbers), [validity(null), pa.py_buffer(np.ascontiguousarray(numbers))])

@@ -1,0 +1,75 @@
+"""Sums of decimals of up to 38 digits in NumPy: four parts of 32 bits each, so that no sum of parts overflows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ..arrays.layout import Words
+
+_LOW: Final = 0xFFFF_FFFF
+_PARTS: Final = 4
+_MOST_HIGH: Final = float(10**38 >> 64) * 0.99
+"""Sums of smaller high words are those of numbers of at most 38 digits, whatever the low words are."""
+_WORD: Final = 1 << 62
+
+
+def decimal_words(array: pa.Array) -> tuple[Words, Words]:
+    """The low and the high 64 bits of each value of a decimal128 array. The words below a null are arbitrary."""
+    if not len(array):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    words = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), array.offset * 16)
+    return words[::2], words[1::2]
+
+
+class DecimalSums:
+    """Sums over neighbouring values. `null` is true for values that count as 0. The sums are right if the values fit:
+    if no sum of some of them can have more than 38 digits.
+    """
+
+    def __init__(self, low: Words, high: Words, null: np.ndarray[tuple[int], np.dtype[np.bool_]] | None) -> None:
+        if null is not None:
+            low, high = np.where(null, 0, low), np.where(null, 0, high)
+        self._narrow = _fits(low, high)
+        self.fits = self._narrow or float(np.abs(high.astype(np.float64)).sum()) + len(high) < _MOST_HIGH
+        parts = [low] if self._narrow else [low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32]
+        self._before = [_running(part) for part in parts]
+
+    def between(self, first: Words, end: Words) -> tuple[Words, Words]:
+        """The low and the high words of the sums of the values from each position `first` to before each `end`."""
+        sums = [before[end] - before[first] for before in self._before]
+        if self._narrow:
+            return sums[0], sums[0] >> 63
+        for at in range(_PARTS - 1):
+            sums[at + 1] += sums[at] >> 32
+            sums[at] &= _LOW
+        return sums[0] | (sums[1] << 32), sums[2] | (sums[3] << 32)
+
+
+def decimals(low: Words, high: Words, null: np.ndarray[tuple[int], np.dtype[np.bool_]], type_: pa.DataType) -> pa.Array:
+    """Decimals of these words, null where `null` is true."""
+    words = np.empty((len(low), 2), np.int64)
+    words[:, 0], words[:, 1] = low, high
+    return pa.Array.from_buffers(type_, len(low), [validity(null), pa.py_buffer(words)])
+
+
+def validity(null: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Buffer | None:
+    """The validity buffer of an array that is null where `null` is true."""
+    return pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+
+
+def _running(values: Words) -> Words:
+    """For each position, the sum of the values before it."""
+    sums = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
+
+
+def _fits(low: Words, high: Words) -> bool:
+    """Tests whether all sums of the values surely fit into 64 bits."""
+    if not len(low):
+        return True
+    most = max(-int(low.min()), int(low.max()))
+    return most * len(low) < _WORD and bool(np.array_equal(high, low >> 63))

@@ -1,0 +1,24 @@
+"""The physical node of windows that are put together from slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ...operators.slices.sliding_windows import WindowsOfSlices
+
+if TYPE_CHECKING:
+    from .pipelines import PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlidingWindowsNode:
+    """Windows of the input's slices."""
+
+    input: PhysicalNode
+    windows: WindowsOfSlices
+    schema: pa.Schema
+    size_class: int
+    plan_path: str
