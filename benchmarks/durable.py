@@ -10,9 +10,10 @@ is the time of a durable epoch beyond that. Two other rows are there to compare:
 that a file has already, as SQLite's log does (less time than a file that grows), and a commit of SQLite with the same
 rows.
 
-Large epochs: beside them stands what the disk takes for the same bytes: a write and a sync of a new file, no more. A
-split is answered when the disk has it, so the target is over the slower of the disk and no journal. (A durable task may
-be faster than the disk: it writes over files whose rows are acknowledged.)
+Large epochs come in rows of many, so that the first of a row, beside which nothing is computed, counts for little.
+Beside them stands what the disk takes for the same bytes: a write and a sync of a new file, no more. A split is
+answered when the disk has it, so the target is over the slower of the disk and no journal. (A durable task may be
+faster than the disk: it writes over files whose rows are acknowledged.)
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .report import Report, Target, spread_text
 from .settings import Settings
 from .small_epochs import ROWS, each_epoch, next_epoch
 
-LARGE_EPOCHS = 8
+LARGE_EPOCHS = 32
 AHEAD = 4
 COLUMN_BYTES = 8
 SMALL_SPLITS = 64

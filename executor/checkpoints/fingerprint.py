@@ -12,20 +12,25 @@ import numpy as np
 import pyarrow as pa
 
 _WORD: Final = 8
-_BLOCK: Final = 1 << 15
-"""The words that are multiplied by different numbers: these numbers stay in a core's cache."""
+_ROW: Final = 512
+"""The words of a row, which are multiplied by different numbers: so few numbers stay close to a core."""
+_ROWS_AT_ONCE: Final = 64
 _MODULUS: Final = 1 << 64
 _SUMS: Final = 2
-_WEIGHTS: Final = (np.random.PCG64(20_261_128).random_raw(_SUMS * _BLOCK) | np.uint64(1)).reshape(_SUMS, _BLOCK)
-_BLOCK_FACTORS: Final = (0x9E3779B97F4A7C15, 0xD1342543DE82EF95)
+_WEIGHTS: Final = (np.random.PCG64(20_261_128).random_raw(_SUMS * _ROW) | np.uint64(1)).reshape(_SUMS, _ROW)
+_ROW_FACTORS: Final = (0x9E3779B97F4A7C15, 0xD1342543DE82EF95)
+_ROW_WEIGHTS: Final = np.array(
+    [[pow(factor, row, _MODULUS) for row in range(_ROWS_AT_ONCE)] for factor in _ROW_FACTORS], dtype=np.uint64
+)
 _SIZE_FACTORS: Final = (0xAF251AF3B0F025B5, 0xB564EF22EC7AECE5)
 
 
 class Fingerprint:
     """A file to write to, of which the fingerprint alone is kept. It does not depend on how writes cut the bytes.
 
-    Two sums, each over all words of eight bytes: a word counts as often as the number of its place says. A bit of a
-    word reaches only the bits above it in a sum, so the second sum takes the bytes of each word the other way round.
+    Two sums, each over all words of eight bytes: a word counts as often as the numbers of its row and of its place in
+    the row, say. A bit of a word reaches only the bits above it in a sum, so the second sum takes the bytes of each
+    word the other way round.
     """
 
     closed = False
@@ -35,8 +40,9 @@ class Fingerprint:
         """The bytes of a word that is not complete."""
         self._words = 0
         self._sums = [0] * _SUMS
+        self._swapped = np.empty(_ROWS_AT_ONCE * _ROW, dtype="<u8")
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         view = memoryview(data).cast("B")
         size = len(view)
         if self._rest:
@@ -62,11 +68,13 @@ class Fingerprint:
         sums = list(self._sums)
         first, number = 0, self._words
         while first < len(words):
-            block, position = divmod(number, _BLOCK)
-            some = words[first : first + _BLOCK - position]
-            for at, values in enumerate((some, some.byteswap())):
-                weighted = int(np.dot(values, _WEIGHTS[at, position : position + len(some)]))
-                sums[at] += weighted * pow(_BLOCK_FACTORS[at], block, _MODULUS)
+            row, position = divmod(number, _ROW)
+            rows = 0 if position else min((len(words) - first) // _ROW, _ROWS_AT_ONCE)
+            some = words[first : first + (rows * _ROW or _ROW - position)]
+            swapped = self._swapped[: len(some)]
+            np.copyto(swapped, some.view(">u8"))
+            for at, values in enumerate((some, swapped)):
+                sums[at] += _weighted(values, at, rows, position) * pow(_ROW_FACTORS[at], row, _MODULUS)
             number += len(some)
             first += len(some)
         return sums
@@ -86,6 +94,14 @@ class Fingerprint:
 
     def close(self) -> None:
         """Do nothing: more may be written."""
+
+
+def _weighted(values: np.ndarray, at: int, rows: int, position: int) -> int:
+    """The sum of these words, which are whole rows, or a part of one row from this position on."""
+    if not rows:
+        return int(np.dot(values, _WEIGHTS[at, position : position + len(values)]))
+    of_rows = np.einsum("ij,j->i", values.reshape(rows, _ROW), _WEIGHTS[at])
+    return int(np.dot(of_rows, _ROW_WEIGHTS[at, :rows]))
 
 
 def fingerprint(data: bytes | pa.Buffer) -> bytes:
