@@ -14,6 +14,7 @@ from ..proto.errors import ExecutionError, InvalidRequest, Refused
 from .batch import Batch, Position
 from .batch_columns import Form
 from .order.rank_shares import Wanted, WindowCut, share
+from .order.reused_memory import ReusedMemory
 from .order.shuffle import Positions, Window, permutation, repeats
 from .packing import Pack, packed
 from .row_gathering import RowGathering, Values, joined, part, size_of
@@ -245,12 +246,12 @@ class BatchRuns:
         columns = layout.columns([SplitRows(split, 0, result) for split, result in splits])
         copies = None if layout.weight is None else self._copies(window, layout.weight)
         count = sum(batch.num_rows for result in window.results for batch in result)
-        order = RowOrder(count, copies, window.window.key)
+        order = RowOrder(count, copies, window.window.key, self._gathering.arrays)
         if layout.pack is None:
             return columns, order
         lists = self._gathering.taken(columns[0], order.at(slice(0, len(order))))
         rows = packed(_lists(lists, layout.pack), layout.pack)
-        return [[column] for column in rows], RowOrder(len(rows[0]), None, None)
+        return [[column] for column in rows], RowOrder(len(rows[0]), None, None, self._gathering.arrays)
 
     def _copies(self, window: ReadWindow, weight: str) -> Positions:
         """The row of each copy of a row, by the weights."""
@@ -265,10 +266,11 @@ class BatchRuns:
 class RowOrder:
     """The rows of a window in their order: the copies of rows by weight, permuted by a key."""
 
-    def __init__(self, rows: int, copies: Positions | None, key: int | None) -> None:
+    def __init__(self, rows: int, copies: Positions | None, key: int | None, arrays: ReusedMemory) -> None:
         self._rows = rows if copies is None else len(copies)
         self._copies = copies
         self._key = key
+        self._arrays = arrays
 
     def __len__(self) -> int:
         return self._rows
@@ -276,7 +278,7 @@ class RowOrder:
     def at(self, positions: Positions | slice) -> Positions | slice:
         """The rows as they were read that stand at these positions."""
         if self._key is not None:
-            positions = permutation(self._rows, self._key)[positions]
+            positions = permutation(self._rows, self._key, self._arrays)[positions]
         return positions if self._copies is None else self._copies[positions]
 
 

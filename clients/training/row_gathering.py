@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .order.reused_memory import ReusedMemory
 from .order.shuffle import Positions
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
@@ -20,10 +21,14 @@ WIDE_BYTES: Final = 256
 
 
 class RowGathering:
-    """Gathers rows of one column after the other, and keeps the memory in which narrow rows are joined."""
+    """Gathers rows of one column after the other. Keeps the memory in which narrow rows are joined, and that of columns
+    that nobody has any more.
+    """
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
+        self.arrays = ReusedMemory()
+        """The memory of columns that are gathered."""
 
     def taken(self, parts: Sequence[Values], positions: Positions | slice) -> Values:
         """The rows of all parts at these positions. A slice of one part shares its memory."""
@@ -32,9 +37,10 @@ class RowGathering:
         if not isinstance(parts[0], np.ndarray):
             return joined(parts).take(pa.array(positions))
         if len(parts) > 1 and parts[0].itemsize * math.prod(parts[0].shape[1:]) >= WIDE_BYTES:
-            return _scattered(parts, positions)
+            return _scattered(parts, positions, self.arrays)
         # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
-        return self._joined(parts).take(positions, axis=0, mode="clip")
+        rows = self.arrays.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
+        return self._joined(parts).take(positions, axis=0, mode="clip", out=rows)
 
     def _joined(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         if len(parts) == 1:
@@ -47,9 +53,9 @@ class RowGathering:
         return np.concatenate(parts, out=self._memory[:size].view(first.dtype).reshape(shape))
 
 
-def _scattered(parts: Sequence[npt.NDArray[Any]], positions: Positions) -> npt.NDArray[Any]:
+def _scattered(parts: Sequence[npt.NDArray[Any]], positions: Positions, arrays: ReusedMemory) -> npt.NDArray[Any]:
     """The rows at these positions, each copied from its part to its place. Positions may repeat."""
-    rows = np.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
+    rows = arrays.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
     by_row = np.argsort(positions, kind="stable")
     sorted_rows = positions[by_row]
     first = 0

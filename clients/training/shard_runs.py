@@ -66,7 +66,7 @@ class ShardRuns:
         check_has_batches(epoch, sum(shards.counts), count)
         for window in windows:
             columns = self._layout.columns([_cut(at, shards.counts[at.split], next(results)) for at in window.parts])
-            order = RowOrder(window.rows, None, window.key)
+            order = RowOrder(window.rows, None, window.key, self._gathering.arrays)
             if window is shards.tail_window:
                 yield self._last(epoch, shards, columns, order)
                 continue

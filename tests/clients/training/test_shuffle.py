@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.training import Shuffle
 from tidegate.training.order.rank_shares import Wanted, WindowCut, share
+from tidegate.training.order.reused_memory import ReusedMemory
 from tidegate.training.order.shuffle import mixed, permutation, repeats, windows
 
 from . import oracle
@@ -20,6 +21,12 @@ KEYS = st.integers(0, 2**64 - 1)
 @given(st.integers(0, 300), KEYS)
 def test_a_permutation_is_that_of_plain_python(count: int, key: int) -> None:
     assert permutation(count, key).tolist() == oracle.permuted(count, key)
+
+
+def test_a_permutation_of_many_rows_is_that_of_plain_python_in_memory_that_is_used_again() -> None:
+    arrays = ReusedMemory()
+    for key in (1, 2**64 - 1):
+        assert permutation(70_000, key, arrays).tolist() == oracle.permuted(70_000, key)
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=5))
