@@ -26,7 +26,18 @@ from .batch_columns import Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
 from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards, check_shuffle
 from .loader_reading import Reading
-from .loader_state import State, as_now, check_fits, ordering, position_of, skipped_of, state_of, turns_of, with_turns
+from .loader_state import (
+    CheckedState,
+    State,
+    as_now,
+    check_fits,
+    ordering,
+    position_of,
+    skipped_of,
+    state_of,
+    turns_of,
+    with_turns,
+)
 from .loader_statistics import LoaderStatistics, Meter
 from .order.rank_shares import Wanted
 from .order.rows_of_plan import PlanRows, rows_of_plan
@@ -253,16 +264,10 @@ class Loader(Closing):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Refused, with the differences named, if the state is of another plan, data or order."""
-        self.check_state(state)
-        position = position_of(state)
-        self._turn += 1
-        self.close()
-        self._source.skip(position, skipped_of(state))
-        self._position = position
-        self._wanted = replace(self._wanted, begun=turns_of(state))
+        self.check_state(state).load()
 
-    def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise what `load_state_dict` would raise. The loader's position stays.
+    def check_state(self, state: Mapping[str, Any]) -> CheckedState:
+        """Raise what `load_state_dict` would raise. The loader's position stays until the result's `load()`.
 
         >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
         >>> other = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=5)
@@ -272,9 +277,16 @@ class Loader(Closing):
         ...     print(error.reason)
         STATE_MISMATCH
         """
-        position = position_of(state)
-        skipped_of(state), turns_of(state)
+        position, skipped, turns = position_of(state), skipped_of(state), turns_of(state)
         check_fits(as_now(state, row_wise=self._plan_rows().row_wise), self._identity(position))
+        return CheckedState(partial(self._go_on, position, skipped, turns))
+
+    def _go_on(self, position: Position, skipped: Sequence[int], turns: tuple[int, int]) -> None:
+        self._turn += 1
+        self.close()
+        self._source.skip(position, skipped)
+        self._position = position
+        self._wanted = replace(self._wanted, begun=turns)
 
     def set_epoch(self, epoch: int) -> None:
         """Go on with the beginning of an epoch, whatever the position was."""

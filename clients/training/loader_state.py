@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ..proto.errors import InvalidRequest, Refused
@@ -28,6 +29,23 @@ ORDER: Final = frozenset(
     )
 )
 """Options of tasks on which the order of rows depends, unless the plan is row-wise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedState:
+    """A state that fits the loader, mixture or data set that has checked it. `load()` goes on from it.
+
+    >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+    >>> other = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+    >>> next(iter(loader))["n"].tolist()
+    [0, 1, 2, 3]
+    >>> checked = other.check_state(loader.state_dict())
+    >>> checked.load()
+    >>> next(iter(other))["n"].tolist()
+    [4, 5, 6, 7]
+    """
+
+    load: Callable[[], None]
 
 
 def state_of(position: Position, skipped: Sequence[int], identity: Identity) -> State:

@@ -10,7 +10,7 @@ from ..closing import Closing
 from ..proto.errors import InvalidRequest, Refused
 from .batch import Batch
 from .loader import Loader
-from .loader_state import State
+from .loader_state import CheckedState, State
 from .order.shuffle import check_seed, drawn
 
 VERSION: Final = 1
@@ -89,7 +89,13 @@ class Mixture(Closing):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state. Refused if it is of another seed or of loaders of other names, or does not fit one."""
+        """Go on from a state. Refused if it is of another seed or of loaders of other names, or does not fit one.
+        Then all loaders stay where they are.
+        """
+        self.check_state(state).load()
+
+    def check_state(self, state: Mapping[str, Any]) -> CheckedState:
+        """Raise what `load_state_dict` would raise. The mixture stays where it is until the result's `load()`."""
         if not _is_state(state):
             raise InvalidRequest(f"this is no mixture's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
         if state["seed"] != self._seed or set(state["loaders"]) != set(self._loaders):
@@ -99,11 +105,14 @@ class Mixture(Closing):
                 reason="STATE_MISMATCH",
             )
         weights = self._checked(state["weights"])
-        for name, loader in self._loaders.items():
-            loader.check_state(state["loaders"][name])
-        for name, loader in self._loaders.items():
-            loader.load_state_dict(state["loaders"][name])
-        self._weights, self._step, self._batches = weights, state["step"], {}
+        loaders = [loader.check_state(state["loaders"][name]) for name, loader in self._loaders.items()]
+
+        def load() -> None:
+            for loader in loaders:
+                loader.load()
+            self._weights, self._step, self._batches = weights, state["step"], {}
+
+        return CheckedState(load)
 
     def close(self) -> None:
         """Delete the tasks of all loaders. The mixture can go on afterwards."""

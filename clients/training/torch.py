@@ -17,7 +17,7 @@ from ..proto.errors import InvalidRequest
 from .batch import Batch
 from .loader import Loader
 from .loader_arguments import LoaderArguments
-from .loader_state import State, with_turns
+from .loader_state import CheckedState, State, with_turns
 from .training_source import Data
 
 if TYPE_CHECKING:
@@ -91,10 +91,25 @@ class _LoaderDataset:
         return self._loader.state_after(batch)
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state, as `Loader.load_state_dict`."""
-        self._state, self._epoch = state, None
-        if self._loader is not None:
-            self._loader.load_state_dict(state)
+        """Go on from a state, as `Loader.load_state_dict`. Before the first batch the state is only kept, and checked
+        where batches are read: in the workers, if there are some. `check_state` checks it at once.
+        """
+        if self._loader is None:
+            self._state, self._epoch = state, None
+        else:
+            self.check_state(state).load()
+
+    def check_state(self, state: State) -> CheckedState:
+        """Raise what `Loader.load_state_dict` would raise. Until `load()` of the result, the data set stays."""
+        if self._loader is None:
+            self._loader = self._open()
+        checked = self._loader.check_state(state)
+
+        def load() -> None:
+            checked.load()
+            self._state, self._epoch = state, None
+
+        return CheckedState(load)
 
     def _open(self) -> Loader:
         from torch.utils.data import get_worker_info

@@ -1,1 +1,1 @@
-"""Computes the order of a loader: shuffled splits, windows, shards, and the rows that each rank has. Keeps the memory of its large arrays."""
+"""Computes the order of a loader: splits, windows, shards, and each rank's rows. Keeps the memory of large arrays."""

@@ -115,3 +115,20 @@ def test_a_state_that_does_not_fit_one_loader_leaves_all_where_they_are(local_cl
     with pytest.raises(tidegate.Refused, match=r"batch_size \(the state's: 5, this loader's: 4\)"):
         whole.load_state_dict({**state, "loaders": {**state["loaders"], "books": other}})
     assert first + shown(read) == batches
+
+
+def test_a_state_that_was_checked_is_loaded_without_another_check(
+    local_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = mixture(local_client)
+    read = iter(before)
+    shown([next(read) for _ in range(5)])
+    state = before.state_dict()
+    rest = shown(read)
+    whole = mixture(local_client)
+    at = whole.state_dict()
+    checked = whole.check_state(state)
+    assert whole.state_dict() == at
+    monkeypatch.setattr(Loader, "check_state", None)
+    checked.load()
+    assert shown(whole) == rest

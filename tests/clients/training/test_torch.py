@@ -97,6 +97,20 @@ def test_a_state_goes_on_in_another_data_set(local_client: Client, folder: Path,
         assert read + rows_of(second) == expected()
 
 
+def test_a_state_that_does_not_fit_leaves_a_data_set_where_it_is(
+    local_client: Client, folder: Path, worker: dict[str, Any]
+) -> None:
+    with dataset_of(local_client, folder) as dataset:
+        next(iter(dataset))
+        state = dataset.state_dict()
+        for refuse in (dataset.check_state, dataset.load_state_dict):
+            with pytest.raises(tidegate.Refused, match="batch_size"):
+                refuse({**state, "batch_size": 5})
+        dataset.check_state({**state, "batch": 0, "row": 0})
+        assert dataset.state_dict() == state
+        assert rows_of(dataset) == expected()[1:]
+
+
 def test_workers_of_a_server_share_the_batches_in_order(client: Client, folder: Path, worker: dict[str, Any]) -> None:
     sent = pickle.dumps(dataset_of(client, folder))
     shares = []
