@@ -124,11 +124,13 @@ class LocalDisk:
             os.close(handle)
 
     def sizes(self, folder: Path) -> Mapping[str, int]:
-        try:
-            with os.scandir(folder) as entries:
-                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
-        except FileNotFoundError:
-            return {}
+        sizes = dict[str, int]()
+        with suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # another process has just removed it
+                    if entry.is_file(follow_symlinks=False):
+                        sizes[entry.name] = entry.stat().st_size
+        return sizes
 
     def read(self, path: Path) -> pa.Buffer:
         _check_regular(path)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ...proto.errors import InvalidRequest, TidegateError
 from ...proto.values import Cursor, Mode
@@ -25,11 +26,15 @@ from .journal_database import (
     check_no_links,
     check_owners,
     check_whole,
+    log_of,
     task_rows,
 )
 from .journal_snapshot import snapshot
 from .kept_reader import KeptReader, digest_in
 from .read_task import ReadTask, read_task
+
+_ATTEMPTS: Final = 10
+"""So often at most are bytes read that a service may just remove, and keep anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +116,7 @@ class DataInspection:
             uses = Counter(digest for task in tasks for digest in task.digests)
             sizes, lost = self._read_kept(connection, uses)
         if lost:
-            lost = self._still_named(lost)
+            lost = self._lost_for_good(lost)
         checkpoints = self._read_checkpoints(problems)
         return Verified(
             tasks=len(tasks),
@@ -131,13 +136,13 @@ class DataInspection:
         return tasks
 
     def _read_kept(
-        self, connection: sqlite3.Connection, uses: Mapping[bytes, int]
+        self, connection: sqlite3.Connection, digests: Iterable[bytes]
     ) -> tuple[dict[bytes, int], dict[bytes, str]]:
         """The sizes of the kept bytes that are whole, and the problems of the others."""
         reader = self._reader(connection)
         sizes: dict[bytes, int] = {}
         lost: dict[bytes, str] = {}
-        for digest in uses:
+        for digest in digests:
             try:
                 sizes[digest] = reader.read(digest).size
             except TidegateError as error:
@@ -160,12 +165,23 @@ class DataInspection:
                         problems.append(f"task {task}: {error.message}")
         return count
 
-    def _still_named(self, lost: Mapping[bytes, str]) -> dict[bytes, str]:
-        """The problems of bytes that the journal names now. A service removes files while they are checked."""
-        with snapshot(self._journal) as connection:
-            tasks = self._read_all(connection, [])
-        named = {digest for task in tasks for digest in task.digests}
-        return {digest: problem for digest, problem in lost.items() if digest in named}
+    def _lost_for_good(self, lost: Mapping[bytes, str]) -> Mapping[bytes, str]:
+        """The problems of bytes that the journal names, and that are damaged again and again. A service removes files
+        while they are checked, writes over them, and may keep the same bytes anew.
+        """
+        for _ in range(_ATTEMPTS):
+            before = self._changed_at()
+            with snapshot(self._journal) as connection:
+                named = {digest for task in self._read_all(connection, []) for digest in task.digests}
+                _, lost = self._read_kept(connection, named & lost.keys())
+            if not lost or self._changed_at() == before:
+                break
+        return lost
+
+    def _changed_at(self) -> list[int]:
+        """What differs once a service has written to the journal."""
+        files = [file for file in (self._journal, log_of(self._journal)) if file.exists()]
+        return [number for file in files for number in (file.stat().st_mtime_ns, file.stat().st_size)]
 
     def _reader(self, connection: sqlite3.Connection) -> KeptReader:
         return KeptReader(lambda digest: blob_in(connection, digest), LocalDisk(), self._rows)

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tidegate.executor.journal import journal_database, journal_snapshot
 from tidegate.executor.journal.inspection import DataInspection, TaskEntry, Verified
+from tidegate.executor.journal.kept_reader import KeptReader
 from tidegate.proto.errors import InvalidRequest, Refused
 from tidegate.proto.values import Cursor
 
@@ -197,6 +199,31 @@ def test_a_service_that_ends_while_it_is_copied_leaves_all_that_it_had(
 
         monkeypatch.setattr(journal_snapshot.shutil, "copyfile", interrupted)
         assert [entry.sealed for entry in DataInspection(service.data).tasks()] == [2, 0]
+
+
+def test_rows_that_a_service_removes_and_keeps_anew_while_they_are_checked_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Restarts(tmp_path) as service:
+        task, read, checked = service.create(), KeptReader.read, list[bytes]()
+        task.add(*range(20_000))
+        task.seal()
+        task.epoch(1)
+
+        def interrupted(reader: KeptReader, digest: bytes) -> pa.Buffer:
+            checked.append(digest)
+            if len(checked) > 1:
+                return read(reader, digest)
+            service.manager.acknowledge(task.id, Cursor(2))
+            service.settle()
+            try:
+                return read(reader, digest)
+            finally:
+                task.add(*range(20_000))
+
+        monkeypatch.setattr(KeptReader, "read", interrupted)
+        assert DataInspection(service.data).check().problems == ()
+        assert len(checked) == 2
 
 
 @pytest.mark.usefixtures("copies")
