@@ -165,7 +165,7 @@ class DataInspection:
                         problems.append(f"task {task}: {error.message}")
         return count
 
-    def _lost_for_good(self, lost: Mapping[bytes, str]) -> Mapping[bytes, str]:
+    def _lost_for_good(self, lost: dict[bytes, str]) -> dict[bytes, str]:
         """The problems of bytes that the journal names, and that are damaged again and again. A service removes files
         while they are checked, writes over them, and may keep the same bytes anew.
         """

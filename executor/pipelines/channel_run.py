@@ -18,6 +18,7 @@ import pyarrow as pa
 from ...operators.arrays.digest import digest
 from ...operators.core.blocks import blocks
 from ...planner.physical.pipelines import KeptNode, PhysicalNode, walk
+from ...planner.physical.user_nodes import UserNode
 from ...proto.errors import ExecutionError, NodeError, TidegateError, TransientError
 from .pipeline import EpochInput, Pieces, PipelineInstance
 
@@ -41,8 +42,9 @@ def retries_of(root: PhysicalNode, count: int) -> Retries:
 
 
 def names_of(root: PhysicalNode) -> frozenset[str]:
-    """The plan paths of a pipeline's operators; in a graph, the names of its nodes."""
-    return frozenset(node.plan_path for node in walk(root) if not isinstance(node, KeptNode))
+    """What errors call a pipeline's operators: plan paths, and the names of registered operators and of graphs' nodes."""
+    nodes = (node for node in walk(root) if not isinstance(node, KeptNode))
+    return frozenset(node.name if isinstance(node, UserNode) else node.plan_path for node in nodes)
 
 
 NO_RETRIES: Final = Retries(0, lambda _: False)

@@ -236,6 +236,25 @@ def test_what_its_code_raises_is_told_with_channel_and_epoch(
     assert 'raise ZeroDivisionError("no times at all")' in caplog.text
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_channel_whose_operator_fails_of_something_transient_is_made_anew(channels: int) -> None:
+    failures = iter([tidegate.TransientError("busy")] * 2)
+
+    class Busy(Sums):
+        def done(self, channel: int) -> pa.Table | None:
+            for error in failures:
+                raise error
+            return super().done(channel)
+
+    operators = {"sums": tidegate.user_operator(Busy, schema=SUMS, partition="c0")}
+    with (
+        tidegate.local(operators=operators) as client,
+        client.create_task(summed(), retries=2, **on_channels(channels)) as task,
+    ):
+        assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+    assert next(failures, None) is None
+
+
 def test_options_arrive_as_they_were_written() -> None:
     seen: list[Options] = []
 
