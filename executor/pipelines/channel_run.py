@@ -42,7 +42,7 @@ def retries_of(root: PhysicalNode, count: int) -> Retries:
 
 
 def names_of(root: PhysicalNode) -> frozenset[str]:
-    """What errors call a pipeline's operators: plan paths, and the names of registered operators and of graphs' nodes."""
+    """What errors call a pipeline's operators: plan paths, or the names of registered operators and nodes of graphs."""
     nodes = (node for node in walk(root) if not isinstance(node, KeptNode))
     return frozenset(node.name if isinstance(node, UserNode) else node.plan_path for node in nodes)
 
