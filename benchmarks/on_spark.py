@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 OURS, SPARK = "Tidegate on Spark", "Spark SQL"
 EMPTY, HERE = "empty Spark jobs", "the same without Spark"
 SMALL, READ, TOTAL = "epochs of 1,000 rows", "rows read", "total"
+JOBS: Final[dict[str, Any]] = {"executor": "spark", "spark_threshold_bytes": 0}
 SMALL_EPOCHS = 10
 """In a run: CPU time is counted in hundredths of a second."""
 MOVED_BY = 18
@@ -81,7 +82,7 @@ def compared(
     client: tidegate.Client, spark: SparkSession, plan: tpch.Plan, files: Mapping[str, Path], settings: Settings
 ) -> Measured:
     """The task lives on, an epoch a run; the session has been warmed up by a run of each."""
-    with client.create_task(plan.path, executor="spark", spark=spark, channels=settings.threads) as task:
+    with client.create_task(plan.path, **JOBS, spark=spark, channels=settings.threads) as task:
         splits = {name: files[name.lower()] for name in task.sources}
         return Measured.of(
             {OURS: lambda: task.run_epoch(splits).table(), SPARK: lambda: spark.sql(plan.sql).toArrow()},
@@ -125,7 +126,7 @@ def moved_bytes(
     times: int,
 ) -> int:
     """Of an epoch that is fed the line items so many times."""
-    with client.create_task(plan.path, executor="spark", spark=spark, channels=channels) as task:
+    with client.create_task(plan.path, **JOBS, spark=spark, channels=channels) as task:
         several = {name: times if name.lower() == "lineitem" else 1 for name in task.sources}
         task.run_epoch({name: [files[name.lower()]] * several[name] for name in task.sources}).table()
         return sum(operator.bytes_out for operator in task.statistics().operators if operator.operator == "Stage")

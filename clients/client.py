@@ -64,6 +64,7 @@ class Client(Closing):
     | `retries` | how often a channel that failed of something transient is made anew in an epoch |
     | `executor` | `"local"`, or `"spark"`: the task's channels are Spark tasks |
     | `spark` | with `executor="spark"`: your session, or a master's address |
+    | `spark_threshold_bytes` | bytes: with `executor="spark"`, the service runs epochs with fewer bytes itself |
 
     A master's address is `"local[2]"`, `"spark://..."` or `"sc://..."`. A server has its own Spark, and refuses
     the option `spark`.

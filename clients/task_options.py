@@ -40,6 +40,7 @@ _LARGEST: Final = {
     "auto_cores": 2**20,
     "memory_limit": 2**63 - 1,
     "slot_memory": 2**63 - 1,
+    "spark_threshold_bytes": 2**63 - 1,
     "queue_bytes": 2**63 - 1,
     "output_bytes": 2**63 - 1,
     "spill_quota": 2**63 - 1,
@@ -79,6 +80,7 @@ class SharedOptions(TypedDict, total=False):
     retries: int
     auto_cores: int
     slot_memory: int
+    spark_threshold_bytes: int
     result_files: bool
 
 

@@ -103,6 +103,24 @@ class Prepared:
                         versions[f"the table at {relation.plan_path}"] = None
         return versions
 
+    def why_on_spark(self) -> str:
+        """Why no epoch may run in the service of a task on Spark, however few its rows are; "" if small ones may.
+
+        The service opens all files of an epoch itself, so it can read all rows. What else an epoch needs may be on the
+        executors alone.
+        """
+        if self.options.spark_threshold_bytes == 0:
+            return "spark_threshold_bytes is 0"
+        if self.plan.write is not None or self.options.result_files:
+            return "the executors write its rows"
+        owned = next(iter(self.owned_versions()), None)
+        return "" if owned is None else f"the executors have {owned}"
+
+    def in_service(self) -> Prepared:
+        """The plan as a task without Spark runs it, with the same options otherwise."""
+        local = replace(self, options=replace(self.options, executor=ExecutorKind.LOCAL), without_rows=None)
+        return replace(local, without_rows=local.physical({source.name: NOTHING for source in self.sources}))
+
     def relevant(self, shape: Shape) -> Shape:
         return shape
 
@@ -130,7 +148,8 @@ class Prepared:
         sizes = {source.name: (rows or {}).get(source.name, ROWS) for source in self.sources}
         cut = self.options.channels > 1 or self.options.executor is ExecutorKind.SPARK
         spread = self._spread(sizes) if cut else None
-        return explain(self.plan, self.division, self.sources, self.schema, self.options, spread)
+        why = self.why_on_spark()
+        return explain(self.plan, self.division, self.sources, self.schema, self.options, spread, why)
 
     def _spread(self, rows: Mapping[str, int]) -> Spread:
         """The pipelines for sources of `rows` rows each, with nothing else known of the sources."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStatistics:
     """Counters of an epoch, from its barrier. Times are in microseconds. With `at_least`, parts were not counted, and
-    rows and bytes may be more.
+    rows and bytes may be more. With `on_spark`, a Spark job has computed the rows.
 
     >>> statistics = task.run_epoch({"sales": monday}).statistics
     >>> statistics.splits, statistics.rows_in, statistics.rows_out
@@ -28,6 +28,7 @@ class EpochStatistics:
     bytes_written: int = 0
     files_written: int = 0
     checkpoint_us: int = 0
+    on_spark: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,8 +99,10 @@ class TaskOptions:
     that it may choose as `channels`. Each channel of each pipeline has `slot_memory`, or with 0 a share of
     `memory_limit`. A durable task with state takes a checkpoint by itself after `checkpoint_epochs` epochs or
     `checkpoint_seconds` of work, whichever comes first; 0 is never. With `result_files` the rows of an epoch stay in
-    the files that Spark's tasks have written, which the epoch's BARRIER names. A channel that fails of something
-    transient is made anew up to `retries` times in an epoch. `spark` is the address of a Spark master, or the name that
+    the files that Spark's tasks have written, which the epoch's BARRIER names. An epoch of a task on Spark whose inputs
+    have fewer bytes than `spark_threshold_bytes` runs in the service's process, unless the plan has user code, writes
+    rows, or looks rows up in a table of the service's owner. A channel that fails of something transient is made anew
+    up to `retries` times in an epoch. `spark` is the address of a Spark master, or the name that
     the service in this process has for a session of the caller; clients never send it.
     """
 
@@ -134,6 +136,7 @@ class TaskOptions:
     auto_cores: int = 0
     slot_memory: int = 0
     result_files: bool = False
+    spark_threshold_bytes: int = MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

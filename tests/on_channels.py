@@ -1,4 +1,4 @@
-"""The options of a task that is to be spread over its channels, however little time they save on a test's few rows."""
+"""The options of a task that is to run where a test wants it, however few rows the test has."""
 
 from __future__ import annotations
 
@@ -11,3 +11,8 @@ def on_channels(count: int, mode: str = "per_epoch") -> dict[str, Any]:
     if mode == "continuous":
         return options | {"mode": mode}
     return options | {"parallel_threshold_seconds": 0.0}
+
+
+def on_spark(spark: object) -> dict[str, Any]:
+    """The options of a task whose epochs are jobs of this Spark."""
+    return {"executor": "spark", "spark": spark, "spark_threshold_bytes": 0}

@@ -24,8 +24,8 @@ ROWS: Final = frozenset(("time_zone", "missing_columns", "write_format"))
 
 ORDER: Final = frozenset(
     (
-        *("channels", "auto_cores", "parallel_threshold_seconds", "executor", "broadcast"),
-        *("memory_limit", "slot_memory", "spill", "loops"),
+        *("channels", "auto_cores", "parallel_threshold_seconds", "executor", "spark_threshold_bytes"),
+        *("broadcast", "memory_limit", "slot_memory", "spill", "loops"),
     )
 )
 """Options of tasks on which the order of rows depends, unless the plan is row-wise."""

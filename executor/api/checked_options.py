@@ -117,6 +117,12 @@ def _check_executor(options: TaskOptions) -> None:
                 'spark is given, but the task does not run on Spark: give executor="spark", or leave spark out',
                 reason="NO_SPARK",
             )
+        if options.spark_threshold_bytes != _SHIPPED.spark_threshold_bytes:
+            raise InvalidRequest(
+                f"spark_threshold_bytes={options.spark_threshold_bytes} is given, but the task does not run on Spark: "
+                'give executor="spark", or leave spark_threshold_bytes out',
+                reason="NO_SPARK",
+            )
         return
     if options.mode is Mode.CONTINUOUS:
         raise InvalidRequest(

@@ -85,6 +85,11 @@ class EpochRun(Protocol):
         ...
 
     @property
+    def on_spark(self) -> bool:
+        """True if a Spark job computes the epoch. Valid once `sealed` is exhausted."""
+        ...
+
+    @property
     def effect(self) -> Effect | None: ...
 
     @property

@@ -47,7 +47,7 @@ def shape_of(
         clustered=clustered,
         rising=rising,
         narrow=feed is Feed.FILES and _widest(pieces) <= _NARROW_ROW,
-        byte_class=size_class(sum(map(_bytes, pieces)), channels) if channels > 1 else 0,
+        byte_class=size_class(sum(map(piece_bytes, pieces)), channels) if channels > 1 else 0,
     )
 
 
@@ -108,8 +108,8 @@ def _are_wide(pieces: Sequence[Piece], columns: Sequence[Column], memory_limit: 
     return sum((piece.row_count or 0) * (piece.row_bytes or 0) for piece in files) > unspilled_bytes(memory_limit)
 
 
-def _bytes(piece: Piece) -> int:
-    """About the bytes of the piece's rows: in memory where the format tells, else in the file."""
+def piece_bytes(piece: Piece) -> int:
+    """About the bytes of an opened piece's rows: in memory where the format tells, else in the file."""
     if isinstance(piece, InlinePiece):
         return piece.byte_count or 0
     if piece.row_bytes is not None:

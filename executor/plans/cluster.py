@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from ..pipelines.input_progress import InputProgress
 from ..pipelines.kept_rows import Rows
 from ..pipelines.pipeline import EpochInput
 from ..runtime.meters import Meters
+
+ROW_OF_INDEX: Final = 32
+"""The most bytes of a row of an index, beside its columns."""
 
 
 class Keeps(Protocol):

@@ -398,6 +398,7 @@ class ContinuousRun:
     """One epoch of a continuous computation."""
 
     at_least = False
+    on_spark = False
 
     def __init__(self, computation: ContinuousComputation, number: int, effect: Effect | None) -> None:
         self.effect = effect

@@ -29,10 +29,10 @@ from ...operators.sources.split_pieces import expand
 from ...planner.physical.instance_memory import channel_memory, index_memory, undivided_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
-from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
+from ...proto.errors import ExecutionError, Exhausted, InternalError, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
-from ...proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
-from ..api.computation import RowEffect, Source
+from ...proto.values import Determinism, FileSplit, InlineSplit, TaskOptions
+from ..api.computation import EpochRun, RowEffect, Source
 from ..exchange.parallel_epoch import ExecutionContext
 from ..ledger.split_book import rowless
 from ..pipelines.build_operators import OperatorFactory, RunNode
@@ -50,7 +50,7 @@ from ..runtime.side_threads import SideQueue, SideThreads
 from .cluster import Keeps, MakeCluster
 from .epoch_of_plan import PlanRun
 from .static_results import Keeping
-from .static_tables import file_versions, sizes
+from .static_tables import file_versions, refuse_changes, sizes
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
@@ -77,6 +77,7 @@ class Resources(TypedDict):
     later: Later
     write: NotRequired[RowEffect | None]
     cluster: NotRequired[MakeCluster | None]
+    beside: NotRequired[PlanComputation]
 
 
 class PlanComputation:
@@ -84,7 +85,7 @@ class PlanComputation:
 
     `tables` are the opened pieces of the static sources. Splits may be read from `roots`. The plan's rows go through
     `write`; a computation that writes waits for the seal. A computation with a `cluster` waits for the seal too: the
-    cluster runs the pipelines in place of this process.
+    cluster runs the pipelines. So does one that is made `beside` another, with which it shares the counters.
     """
 
     def __init__(self, prepared: Planned, options: TaskOptions, **resources: Unpack[Resources]) -> None:
@@ -102,8 +103,8 @@ class PlanComputation:
         self._space = space
         self._side = resources["side"]
         self._nominal = self._nominal_shapes()
-        self.meters = Meters()
-        self.inputs = InputProgress(self.meters)
+        self._at_seal = "beside" in resources
+        self.meters, self.inputs = _counters(resources.get("beside"))
         make_cluster = resources.get("cluster")
         self.cluster = None if make_cluster is None else make_cluster(self.meters, self.inputs)
         self._keeping: Keeps = (
@@ -152,7 +153,7 @@ class PlanComputation:
 
         Only static pipelines precede it.
         """
-        if self.write is not None or self.cluster is not None:
+        if self.write is not None or self.cluster is not None or self._at_seal:
             return 0, None
         for index, pipeline in enumerate(pipelines):
             if pipeline.into or pipeline.received:
@@ -199,7 +200,7 @@ class PlanComputation:
     def load(self, state: StateReader) -> None:
         """Load nothing: there is no state."""
 
-    def epoch(self, number: int, clock_us: int) -> PlanRun:
+    def epoch(self, number: int, clock_us: int) -> EpochRun:
         self._stopped = False  # an interrupt was for the epoch before
         return PlanRun(self, clock_us, number)
 
@@ -354,15 +355,20 @@ class PlanComputation:
         return self.meters.of("Write", write.plan_path)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
+        return (*self.meters.statistics(), *operator_statistics(combined_operators(self.bodies())))
+
+    def bodies(self) -> tuple[RunOperators, ...]:
         elsewhere = () if self.cluster is None else self.cluster.bodies
         here = (body for pipelines in self._made.values() for body in pipelines.bodies)
-        bodies = combined_operators((*self._ended_bodies, *elsewhere, *here))
-        return (*self.meters.statistics(), *operator_statistics(bodies))
+        return (*self._ended_bodies, *elsewhere, *here)
 
     def loops(self) -> tuple[LoopStatistics, ...]:
+        return loop_statistics(self.rounds())
+
+    def rounds(self) -> tuple[RunLoops, ...]:
         elsewhere = () if self.cluster is None else self.cluster.loops
         here = (loop for pipelines in self._made.values() for loop in pipelines.loops)
-        return loop_statistics((*self._ended_loops, *elsewhere, *here))
+        return (*self._ended_loops, *elsewhere, *here)
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return () if self.cluster is None else self.cluster.stages()
@@ -415,18 +421,13 @@ class PlanComputation:
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
-    split_kinds = () if static else (*FILE_KINDS, "inline")
-    return Source(name=name, schema=schema_of(columns), static=static, split_kinds=split_kinds)
+    kinds = () if static else (*FILE_KINDS, "inline")
+    return Source(name=name, schema=schema_of(columns), static=static, split_kinds=kinds)
 
 
-def refuse_changes(split: Split, origin: str) -> None:
-    """Refuse a split with a change column, which a per-epoch task and a static table cannot have."""
-    if split.change_column is not None:
-        raise InvalidRequest(
-            f"{origin} names a change column ({split.change_column!r}), but its rows are not changes: leave the "
-            'change column out, or use a task with mode="continuous"',
-            reason="UNEXPECTED_CHANGES",
-        )
+def _counters(beside: PlanComputation | None) -> tuple[Meters, InputProgress]:
+    meters = Meters() if beside is None else beside.meters
+    return meters, InputProgress(meters) if beside is None else beside.inputs
 
 
 def _nothing(exchange: int) -> Stream:

@@ -64,6 +64,10 @@ class PlanRun:
         return self._read.at_least
 
     @property
+    def on_spark(self) -> bool:
+        return self._computation.cluster is not None
+
+    @property
     def effect(self) -> RowEffect | None:
         return self._computation.write
 

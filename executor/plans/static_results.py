@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -17,12 +17,10 @@ from ...proto.values import TaskOptions
 from ..pipelines.kept_rows import KeptRows
 from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Meters
+from .cluster import ROW_OF_INDEX
 
 Compute: TypeAlias = Callable[[PhysicalNode, int], Generator[pa.RecordBatch]]
 """Computes the rows of a node over the static sources, at a clock."""
-
-ROW_OF_INDEX: Final = 32
-"""The most bytes of a row of an index, beside its columns."""
 
 
 class Keeping:

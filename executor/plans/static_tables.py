@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, FileVersion, Piece
 from ...operators.core.sizes import batch_bytes
-from ...proto.errors import Exhausted
+from ...proto.errors import Exhausted, InvalidRequest
 from ...proto.values import FileSplit, InlineSplit, Split, TaskOptions
 from ..runtime.batch_store import FILE_MARGIN, SpillSpace
 
@@ -81,3 +81,13 @@ def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, spa
         change_column=split.change_column,
         missing_columns=split.missing_columns,
     )
+
+
+def refuse_changes(split: Split, origin: str) -> None:
+    """Refuse a split with a change column, which a per-epoch task and a static table cannot have."""
+    if split.change_column is not None:
+        raise InvalidRequest(
+            f"{origin} names a change column ({split.change_column!r}), but its rows are not changes: leave the "
+            'change column out, or use a task with mode="continuous"',
+            reason="UNEXPECTED_CHANGES",
+        )

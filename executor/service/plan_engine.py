@@ -62,9 +62,11 @@ from ..ledger.split_book import rowless
 from ..pipelines.shapes import shape_of
 from ..pipelines.statement_trials import StatementTrials
 from ..plans.cluster import MakeCluster
+from ..plans.computation_by_size import ComputationBySize
 from ..plans.continuous import ContinuousComputation
-from ..plans.dataflow import PlanComputation, Resources, instance_settings, refuse_changes
+from ..plans.dataflow import PlanComputation, Resources, instance_settings
 from ..plans.result_files import ResultFiles
+from ..plans.static_tables import refuse_changes
 from ..runtime.batch_store import SpillSpace
 from ..runtime.scheduler import Scheduler
 from ..runtime.side_threads import SideThreads
@@ -143,7 +145,8 @@ class PlanEngine:
             settings = self._settings(options)
             cluster = self._sparks.cluster(options, settings, static, self._databases, space.files.folder, write)
         resources = self._resources(options, space, scheduler, static, write, cluster)
-        return PlanComputation(prepared, options, **resources)
+        by_size = cluster is not None and not prepared.why_on_spark()
+        return (ComputationBySize if by_size else PlanComputation)(prepared, options, **resources)
 
     def _settings(self, options: TaskOptions) -> InstanceSettings:
         return instance_settings(options, (*self._roots, str(self._folder)))

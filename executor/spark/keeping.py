@@ -15,7 +15,7 @@ from ...planner.physical.pipelines import KeptIndex, KeptNode, LookupNode, Physi
 from ...proto.errors import InternalError
 from ...proto.values import TaskOptions
 from ..pipelines.kept_rows import Rows
-from ..plans.static_results import ROW_OF_INDEX
+from ..plans.cluster import ROW_OF_INDEX
 from ..runtime.meters import Meters
 from .staged_files import Result
 

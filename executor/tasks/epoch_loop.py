@@ -301,6 +301,7 @@ class EpochLoop:
             bytes_in=run.bytes_in if run is not None else 0,
             bytes_out=size,
             at_least=run is not None and run.at_least,
+            on_spark=run is not None and run.on_spark,
             barrier_us=barrier_us,
             run_us=(now - progress.started_ns) // 1000,
             rows_written=written.rows,

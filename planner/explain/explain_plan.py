@@ -59,8 +59,11 @@ def explain(
     schema: pa.Schema,
     options: TaskOptions,
     spread: Spread | None = None,
+    why_on_spark: str = "",
 ) -> Explanation:
-    """The explanation of a plan. `spread` is the plan over several channels, or cut into stages."""
+    """The explanation of a plan. `spread` is the plan over several channels, or cut into stages. `why_on_spark` says
+    why every epoch of a task on Spark is a job.
+    """
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
     perhaps = {division.indexes[candidate.table, candidate.keys].name for candidate in division.lookups.values()}
@@ -91,7 +94,8 @@ def explain(
     if spread is not None and options.channels > 1:
         content |= {"spread": spread_json(spread), **choice_json(spread)}
     if spread is not None and options.executor is ExecutorKind.SPARK:
-        content["spark"] = stages_json(spread)
+        below = 0 if why_on_spark else options.spark_threshold_bytes
+        content["spark"] = {**stages_json(spread), "service_below_bytes": below, "always": why_on_spark}
     return explanation(content)
 
 

@@ -212,6 +212,12 @@ def _stages(job: Document) -> Iterator[str]:
             yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {_sent(sent)}, {_MOVED[sent['moved']]}"
         if stage["to"] is None:
             yield "    the result: a file of each task, read in order"
+    below = job["service_below_bytes"]
+    yield (
+        f"  no job for an epoch whose inputs have less than {below:,} bytes: the service runs it"
+        if below
+        else f"  every epoch is a job: {job['always']}"
+    )
 
 
 def _member(member: Document) -> str:

@@ -76,6 +76,7 @@ RANGES: Final = {
     "max_pending_epochs": Range(1, _LARGEST_32 >> 1, "a number of epochs"),
     "memory_limit": Range(1, LARGEST, "a number of bytes"),
     "slot_memory": Range(0, LARGEST, "a number of bytes (0: a share of memory_limit)"),
+    "spark_threshold_bytes": Range(0, LARGEST, "a number of bytes (0: every epoch runs on Spark)"),
     "queue_bytes": Range(1, LARGEST, "a number of bytes"),
     "output_bytes": Range(1, LARGEST, "a number of bytes"),
     "write_quota": Range(1, LARGEST, "a number of bytes"),

@@ -252,6 +252,13 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="use several channels only if they are estimated to save so much time (default: the server's, 0.075)",
     )
+    parser.add_argument(
+        "--spark-threshold-bytes",
+        metavar="BYTES",
+        type=int,
+        help="with --executor spark: run an epoch with fewer bytes in the service; 0 runs every epoch on Spark "
+        "(default: the server's, 1 MiB)",
+    )
     parser.add_argument("--relaxed", action="store_true", help="promise the same rows in any order, and use every core")
     parser.add_argument(
         "--spill",
@@ -277,14 +284,14 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 def how(options: argparse.Namespace) -> dict[str, Any]:
     determinism = "relaxed" if options.relaxed else "strict"
-    threshold = options.parallel_threshold_seconds
+    thresholds = {name: getattr(options, name) for name in ("parallel_threshold_seconds", "spark_threshold_bytes")}
     return {
         "mode": options.mode,
         "channels": options.channels,
         "determinism": determinism,
         "spill": options.spill,
         "broadcast": options.broadcast,
-        **({} if threshold is None else {"parallel_threshold_seconds": threshold}),
+        **{name: value for name, value in thresholds.items() if value is not None},
         "loops": options.loops,
         "write_format": options.write_format,
     }

@@ -215,6 +215,7 @@ class FakeRun:
         self.rows_in = 0
         self.bytes_in = 0
         self.at_least = False
+        self.on_spark = False
         self.effect = None
         self.watermark: int | None = None
 

@@ -39,6 +39,8 @@ def test_the_defaults_are_in_order() -> None:
         ({"loop_seconds": -1.0}, "loop_seconds=-1.0"),
         ({"parallel_threshold_seconds": -0.1}, "parallel_threshold_seconds=-0.1 must be a number of seconds"),
         ({"parallel_threshold_seconds": float("nan")}, "parallel_threshold_seconds=nan"),
+        ({"spark_threshold_bytes": 0}, "spark_threshold_bytes=0 is given, but the task does not run on Spark"),
+        ({"spark_threshold_bytes": -1, "executor": ExecutorKind.SPARK}, "spark_threshold_bytes=-1 must be a number of"),
         ({"time_zone": "Mars/Olympus"}, "time_zone='Mars/Olympus' must be a zone"),
         ({"time_zone": "../etc/passwd"}, "must be a zone"),
         ({"time_zone": ""}, "must be a zone"),

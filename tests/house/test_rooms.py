@@ -124,7 +124,7 @@ DOORS: Final = {
     "executor/exchange": "exchange parallel_epoch planned_exchanges routing",
     "executor/graph": "graph_computation graph_files graph_service graph_sources statements",
     "executor/journal": "durable_tasks inspection kept_bytes kept_reader records task_journal",
-    "executor/plans": "cluster continuous dataflow result_files static_results static_tables",
+    "executor/plans": "cluster computation_by_size continuous dataflow result_files static_tables",
     "executor/service": "embedded",
     "executor/spark": "graphs make_cluster plan_frames sessions",
     "executor/tasks": "describe task task_state task_uploads",

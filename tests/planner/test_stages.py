@@ -85,6 +85,7 @@ def test_the_text_shows_stages_tasks_and_what_goes_between_them() -> None:
         "  stage 2: pipeline 2, 3 tasks",
         "    final aggregate, 1 keys: sum, blocks, ends the pipeline",
         "    the result: a file of each task, read in order",
+        "  no job for an epoch whose inputs have less than 1,048,576 bytes: the service runs it",
     ]
 
 

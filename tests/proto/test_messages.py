@@ -51,6 +51,7 @@ options = st.builds(
     loop_seconds=st.floats(0, 1e9),
     epoch_seconds=st.floats(0, 1e9),
     parallel_threshold_seconds=st.floats(0, 1e9),
+    spark_threshold_bytes=counts,
     time_zone=text,
 )
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), ("d", pa.decimal128(10, 2))])

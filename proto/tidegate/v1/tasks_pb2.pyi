@@ -107,7 +107,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ..., parameters: _Optional[bytes] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries", "auto_cores", "slot_memory", "result_files")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries", "auto_cores", "slot_memory", "result_files", "spark_threshold_bytes")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +137,7 @@ class TaskOptions(_message.Message):
     AUTO_CORES_FIELD_NUMBER: _ClassVar[int]
     SLOT_MEMORY_FIELD_NUMBER: _ClassVar[int]
     RESULT_FILES_FIELD_NUMBER: _ClassVar[int]
+    SPARK_THRESHOLD_BYTES_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -166,7 +167,8 @@ class TaskOptions(_message.Message):
     auto_cores: int
     slot_memory: int
     result_files: bool
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ..., checkpoint_epochs: _Optional[int] = ..., checkpoint_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., auto_cores: _Optional[int] = ..., slot_memory: _Optional[int] = ..., result_files: _Optional[bool] = ...) -> None: ...
+    spark_threshold_bytes: int
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ..., checkpoint_epochs: _Optional[int] = ..., checkpoint_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., auto_cores: _Optional[int] = ..., slot_memory: _Optional[int] = ..., result_files: _Optional[bool] = ..., spark_threshold_bytes: _Optional[int] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request", "restore")
@@ -985,7 +987,7 @@ class LoopStatistics(_message.Message):
     def __init__(self, name: _Optional[str] = ..., place: _Optional[str] = ..., rounds: _Optional[int] = ..., rows: _Optional[int] = ..., most_rows_a_round: _Optional[int] = ..., last_rows: _Optional[_Iterable[int]] = ..., prepares_sent: _Optional[int] = ..., prepares_resent: _Optional[int] = ..., quiesce_us: _Optional[int] = ..., busy: _Optional[float] = ..., backpressure: _Optional[float] = ..., health: _Optional[float] = ...) -> None: ...
 
 class EpochStatistics(_message.Message):
-    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written", "checkpoint_us")
+    __slots__ = ("splits", "rows_in", "rows_out", "bytes_in", "bytes_out", "barrier_us", "run_us", "at_least", "rows_written", "bytes_written", "files_written", "checkpoint_us", "on_spark")
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     ROWS_IN_FIELD_NUMBER: _ClassVar[int]
     ROWS_OUT_FIELD_NUMBER: _ClassVar[int]
@@ -998,6 +1000,7 @@ class EpochStatistics(_message.Message):
     BYTES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     FILES_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_US_FIELD_NUMBER: _ClassVar[int]
+    ON_SPARK_FIELD_NUMBER: _ClassVar[int]
     splits: int
     rows_in: int
     rows_out: int
@@ -1010,4 +1013,5 @@ class EpochStatistics(_message.Message):
     bytes_written: int
     files_written: int
     checkpoint_us: int
-    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., rows_written: _Optional[int] = ..., bytes_written: _Optional[int] = ..., files_written: _Optional[int] = ..., checkpoint_us: _Optional[int] = ...) -> None: ...
+    on_spark: bool
+    def __init__(self, splits: _Optional[int] = ..., rows_in: _Optional[int] = ..., rows_out: _Optional[int] = ..., bytes_in: _Optional[int] = ..., bytes_out: _Optional[int] = ..., barrier_us: _Optional[int] = ..., run_us: _Optional[int] = ..., at_least: _Optional[bool] = ..., rows_written: _Optional[int] = ..., bytes_written: _Optional[int] = ..., files_written: _Optional[int] = ..., checkpoint_us: _Optional[int] = ..., on_spark: _Optional[bool] = ...) -> None: ...

@@ -53,6 +53,7 @@ CHANGES: Final[dict[str, Any]] = {
     "auto_cores": 2,
     "parallel_threshold_seconds": 0,
     "executor": "local",
+    "spark_threshold_bytes": 0,
     "broadcast": ["samples"],
     "memory_limit": 1 << 30,
     "slot_memory": 1 << 28,

@@ -26,6 +26,7 @@ from tests.conformance import strict_digests
 from tests.conformance.loop_queries import loop_queries
 from tests.conformance.strict_digests import Query
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
+from tests.on_channels import on_spark
 from tidegate import TaskGraph
 from tidegate.proto.operator_registration import Options
 from tidegate.spark import feed
@@ -47,8 +48,8 @@ def queries(folder: Path, tpch_folder: Path) -> Iterator[Query]:
     yield from strict_digests.ordered_queries(folder, tpch_folder, odd=False)
 
 
-def on_spark(query: Query, spark: SparkSession) -> Query:
-    return replace(query, options={**query.options, "executor": "spark", "spark": spark})
+def query_on_spark(query: Query, spark: SparkSession) -> Query:
+    return replace(query, options={**query.options, **on_spark(spark)})
 
 
 @contextlib.contextmanager
@@ -64,7 +65,7 @@ def session(master: str, folder: Path, **more: str) -> Iterator[SparkSession]:
 def digests(spark: SparkSession, chosen: Sequence[Query]) -> dict[str, str]:
     with tidegate.local() as client:
         return {
-            f"{channels} {query.name}": on_spark(query, spark).digest(client, channels)
+            f"{channels} {query.name}": query_on_spark(query, spark).digest(client, channels)
             for at, query in enumerate(chosen)
             for channels in (CHANNELS[at % len(CHANNELS)],)
         }
@@ -143,11 +144,11 @@ def run_a_graph(spark: SparkSession, folder: Path) -> None:
     """Over inputs of all kinds, into a Dataset, which another graph reads."""
     with tidegate.local(roots=(folder,)) as client:
         graph, splits = graphs.inputs(folder, client)
-        there = client.run_graph(graph, splits, executor="spark", spark=spark)
+        there = client.run_graph(graph, splits, **on_spark(spark))
         assert there.table() == client.run_graph(graphs.inputs(folder, client)[0]).table()
         again = TaskGraph()
         again.blocking("again", graphs.PassOn, again.read_dataset(there), channels=2, partition=tidegate.SPREAD)
-        assert client.run_graph(again, executor="spark", spark=spark).table() == there.table()
+        assert client.run_graph(again, **on_spark(spark)).table() == there.table()
 
 
 class Straggles(Sums):
@@ -174,9 +175,7 @@ def outrun_a_straggler(spark: SparkSession, folder: Path) -> None:
     marker = folder / "straggler"
     with (
         tidegate.local(operators={"straggles": straggles}) as client,
-        client.create_task(
-            summed("straggles", marker=str(marker)), **on_channels(2), executor="spark", spark=spark
-        ) as task,
+        client.create_task(summed("straggles", marker=str(marker)), **on_channels(2), **on_spark(spark)) as task,
     ):
         _check_sums(task)
         _wait(lambda: not Path(f"/proc/{marker.read_text()}").exists())
@@ -186,7 +185,7 @@ def run_without_executors(spark: SparkSession) -> None:
     """Between two epochs of a task Spark lets all executors go; the second epoch has new ones."""
     with (
         tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as client,
-        client.create_task(summed(), **on_channels(2), executor="spark", spark=spark) as task,
+        client.create_task(summed(), **on_channels(2), **on_spark(spark)) as task,
     ):
         for _ in range(2):
             assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
@@ -218,7 +217,7 @@ def lose_an_executor(spark: SparkSession, folder: Path) -> None:
     marker = folder / "lost"
     with (
         tidegate.local(operators={"lost": lost}) as client,
-        client.create_task(summed("lost", marker=str(marker)), **on_channels(2), executor="spark", spark=spark) as task,
+        client.create_task(summed("lost", marker=str(marker)), **on_channels(2), **on_spark(spark)) as task,
     ):
         _check_sums(task)
     assert marker.exists()

@@ -19,7 +19,7 @@ from pyspark import SparkContext
 import tidegate
 from tests.executor import plans
 from tests.executor.test_write import writing
-from tests.on_channels import on_channels
+from tests.on_channels import on_channels, on_spark
 from tidegate.executor.spark.spark_cluster import SparkCluster
 
 EPOCHS = [pa.table({"k": [at % 7 for at in range(count)], "v": range(count)}) for count in (30_000, 20_000, 10_000)]
@@ -46,7 +46,7 @@ def main(folder: Path, master: str) -> None:
 
     SparkCluster.rows = killed  # type: ignore[method-assign]
     with service(folder) as client:
-        task = client.create_task(PLAN, executor="spark", spark=master, **on_channels(2))
+        task = client.create_task(PLAN, **on_spark(master), **on_channels(2))
         print(task.id, flush=True)
         for epoch in EPOCHS:
             task.add_split("t", epoch)

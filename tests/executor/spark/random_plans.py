@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.conformance.test_random_plans import BASES, FED, Fed, any_way, bits, planned
+from tests.on_channels import on_spark
 
 from ...on_channels import on_channels
 
@@ -30,7 +31,7 @@ def differing(client: tidegate.Client, spark: SparkSession, *, examples: int) ->
     def check(sql: str, fed: Fed, channels: int) -> None:
         plan = planned(sql)
         here = answer(client, plan, fed, **on_channels(channels))
-        there = answer(client, plan, fed, **on_channels(channels), executor="spark", spark=spark)
+        there = answer(client, plan, fed, **on_channels(channels), **on_spark(spark))
         assert bits(there) == bits(here), sql
 
     check()

@@ -13,6 +13,7 @@ import substrait.dataframe as sub
 from pyspark.sql import SparkSession
 
 import tidegate
+from tests.on_channels import on_spark
 from tidegate.executor.api.checked_options import SMALLEST_MEMORY
 from tidegate.planner.cut import chosen_channels as choice
 
@@ -56,14 +57,14 @@ def test_groups_that_spill_depend_on_the_memory_of_a_slot_and_not_on_where_it_is
             return task.run_epoch(splits).table()
 
     here = rows(SMALLEST_MEMORY)
-    assert rows(SMALLEST_MEMORY, executor="spark", spark=spark) == here
+    assert rows(SMALLEST_MEMORY, **on_spark(spark)) == here
     assert rows(512 * MIB) != here
 
 
 def test_more_channels_than_a_service_runs_itself_have_memory_for_each_slot(
     client: tidegate.Client, spark: SparkSession, splits: Mapping[str, str]
 ) -> None:
-    options: dict[str, Any] = {**on_channels(70), "memory_limit": 64 * MIB, "executor": "spark", "spark": spark}
+    options: dict[str, Any] = {**on_channels(70), "memory_limit": 64 * MIB, **on_spark(spark)}
     with client.create_task(FEW, **options) as task:
         assert task.options.slot_memory == 64 * MIB
         assert task.run_epoch(splits).table().sort_by("v") == client.query(FEW, splits).sort_by("v")
@@ -81,7 +82,7 @@ def test_channels_are_chosen_by_bytes_and_give_the_rows_of_as_many_that_are_aske
 ) -> None:
     monkeypatch.setattr(choice, "LEAST_BYTES", channel_bytes)
     monkeypatch.setattr(choice, "MOST_BYTES", channel_bytes)
-    with client.create_task(FEW, **AUTO, executor="spark", spark=spark) as task:
+    with client.create_task(FEW, **AUTO, **on_spark(spark)) as task:
         options = task.options
         assert (options.channels, options.auto_cores, options.slot_memory) == (1024, 2, options.memory_limit)
         rows, channels = task.run_epoch(splits).table(), runs(task)

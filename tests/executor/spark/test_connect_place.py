@@ -16,6 +16,7 @@ CLIENT = """
 import sys
 import pyarrow as pa
 import tidegate
+from tests.on_channels import on_spark
 from tests.executor import plans
 from pyspark.sql.connect.session import SparkSession
 
@@ -24,7 +25,7 @@ plan = plans.plan(plans.summed(plans.read("t", "k", "v")), "k", "s")
 with tidegate.local(spill_directory=sys.argv[2]) as client:
     for _ in range(2):
         try:
-            with client.create_task(plan, executor="spark", spark=spark) as task:
+            with client.create_task(plan, **on_spark(spark)) as task:
                 print(task.run_epoch({"t": pa.table({"k": [1, 1], "v": [2, 3]})}).table().to_pylist())
         except tidegate.InvalidRequest as refused:
             print(refused.reason)

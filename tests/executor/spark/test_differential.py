@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.conformance import repeats, tpch
+from tests.on_channels import on_spark
 from tidegate.operators.arrays.digest import digest
 
 from ...on_channels import on_channels
@@ -35,9 +36,7 @@ def answer(client: tidegate.Client, files: dict[str, Path]) -> Answer:
 @pytest.mark.parametrize("query", ["q01", "q05", "q08", "q11", "q13", "q18"])
 def test_a_plan_has_the_local_rows_in_the_local_order(query: str, answer: Answer, spark: SparkSession) -> None:
     channels = CHANNELS[int(query[1:]) % len(CHANNELS)]
-    assert answer(query, executor="spark", spark=spark, **on_channels(channels)) == answer(
-        query, **on_channels(channels)
-    )
+    assert answer(query, **on_spark(spark), **on_channels(channels)) == answer(query, **on_channels(channels))
 
 
 def test_a_union_of_parts_of_files_has_the_local_rows_in_the_local_order(
@@ -46,7 +45,7 @@ def test_a_union_of_parts_of_files_has_the_local_rows_in_the_local_order(
     """Whatever reads which of its files first."""
     query, shape = repeats.repeated(100_000)["union"], repeats.SHAPES["three shares of parts"]
     here = repeats.digests(client, query, shape, tmp_path, runs=3)
-    there = repeats.digests(client, query, shape, tmp_path, runs=2, executor="spark", spark=spark)
+    there = repeats.digests(client, query, shape, tmp_path, runs=2, **on_spark(spark))
     assert len(here.keys() | there.keys()) == 1
 
 
@@ -57,7 +56,7 @@ def test_rows_of_a_call_are_read_where_the_channels_are(
     rows = pq.read_table(files["lineitem"])
     with (
         client.create_task(plan, **on_channels(3)) as here,
-        client.create_task(plan, **on_channels(3), executor="spark", spark=spark) as there,
+        client.create_task(plan, **on_channels(3), **on_spark(spark)) as there,
     ):
         (source,) = here.sources
         assert there.run_epoch({source: rows}).table().equals(here.run_epoch({source: rows}).table())
@@ -69,7 +68,7 @@ def test_statistics_are_those_of_the_channels_and_each_counts_once(
     """Beside them are those of Spark's stages."""
     plan = tpch.plan_bytes("duckdb", "q01")
     counted = []
-    for options in ({}, {"executor": "spark", "spark": spark}):
+    for options in ({}, on_spark(spark)):
         with client.create_task(plan, **on_channels(2), **options) as task:
             task.run_epoch({name: str(files[name.lower()]) for name in task.sources})
             operators = task.statistics().operators

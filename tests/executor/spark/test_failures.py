@@ -19,6 +19,7 @@ import tidegate.spark
 from tests.continuous.histories import planned, table
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tests.loops.queries import SCHEMAS, Looped, Query
+from tests.on_channels import on_spark
 from tidegate.executor.spark import job
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.operator_registration import Options
@@ -91,7 +92,7 @@ def test_a_process_that_is_killed_in_the_middle_does_not_show(
 ) -> None:
     marker = tmp_path / "killed"
     outcomes = []
-    for name, options in (("sums", {}), ("killed", {"executor": "spark", "spark": spark})):
+    for name, options in (("sums", {}), ("killed", on_spark(spark))):
         operator_options = {} if name == "sums" else {"marker": str(marker)}
         with client.create_task(summed(name, **operator_options), **on_channels(2), **options) as task:
             rows = rows_in_order(task.run_epoch({"numbers": ENOUGH}).table())
@@ -115,7 +116,7 @@ def test_shuffled_rows_that_are_lost_behind_a_channel_that_has_ended_do_not_show
     three channels waits for one of two cores, so that it comes too late for the first ones.
     """
     lost = {"folder": spark.sparkContext.getConf().get("spark.local.dir"), "marker": str(tmp_path / "by a task")}
-    with client.create_task(summed("loses", **lost), **on_channels(3), executor="spark", spark=spark) as task:
+    with client.create_task(summed("loses", **lost), **on_channels(3), **on_spark(spark)) as task:
         assert rows_in_order(task.run_epoch({"numbers": ENOUGH}).table()) == expected(ENOUGH)
         assert runs(task, "Stage") == [3, 3]
     lost["marker"] = str(tmp_path / "by a query")
@@ -144,7 +145,7 @@ def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
         return both
 
     monkeypatch.setattr(job, "_task", twice)
-    with client.create_task(summed(), **on_channels(2), executor="spark", spark=spark) as task:
+    with client.create_task(summed(), **on_channels(2), **on_spark(spark)) as task:
         assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
         statistics = task.statistics()
         stages = runs(task, "Stage")
@@ -160,7 +161,7 @@ def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
 
 def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark: SparkSession) -> None:
     raised = []
-    for options in ({}, {"executor": "spark", "spark": spark}):
+    for options in ({}, on_spark(spark)):
         with client.create_task(summed(times=0), **on_channels(2), **options) as task:
             with pytest.raises(tidegate.TidegateError) as error:
                 task.run_epoch({"numbers": ENOUGH}).table()
@@ -169,9 +170,7 @@ def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark
 
 
 def test_an_epoch_after_one_that_failed_is_run(client: tidegate.Client, spark: SparkSession) -> None:
-    with client.create_task(
-        summed(times=0), executor="spark", spark=spark, on_error="skip_epoch", **on_channels(2)
-    ) as task:
+    with client.create_task(summed(times=0), **on_spark(spark), on_error="skip_epoch", **on_channels(2)) as task:
         with pytest.raises(tidegate.EpochError):
             task.run_epoch({"numbers": ENOUGH}).table()
         assert task.run_epoch({"numbers": ENOUGH.slice(0, 0)}).table().num_rows == 0
@@ -181,7 +180,7 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
     operators = {"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}
     with (
         tidegate.local(operators=operators, spark_staging=tmp_path) as client,
-        client.create_task(summed(), executor="spark", spark=spark, **on_channels(2)) as task,
+        client.create_task(summed(), **on_spark(spark), **on_channels(2)) as task,
     ):
         task.run_epoch({"numbers": ENOUGH}).table()
         (service,) = tmp_path.iterdir()
@@ -196,9 +195,7 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
     """After which Spark runs nothing of it, and other tasks' jobs."""
     session = request.getfixturevalue(way)
     marker = tmp_path / "running"
-    with client.create_task(
-        summed("endless", marker=str(marker)), **on_channels(2), executor="spark", spark=session
-    ) as task:
+    with client.create_task(summed("endless", marker=str(marker)), **on_channels(2), **on_spark(session)) as task:
         task.add_split("numbers", ENOUGH)
         task.request_barrier()
         while not marker.exists():
@@ -209,7 +206,7 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
             task.read_epoch()
     while spark.sparkContext.statusTracker().getActiveJobsIds():
         time.sleep(0.01)  # a job is cancelled behind the call's back
-    with client.create_task(summed(), **on_channels(2), executor="spark", spark=session) as other:
+    with client.create_task(summed(), **on_channels(2), **on_spark(session)) as other:
         assert rows_in_order(other.run_epoch({"numbers": ENOUGH}).table()) == expected(ENOUGH)
 
 
@@ -226,15 +223,15 @@ def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession)
             tables = [task.run_epoch({"numbers": part}).table() for part in parts]
             return [digest(result.schema, result.to_batches()) for result in tables]
 
-    before = digests(parts[:2], executor="spark", spark=spark)
-    after = digests(parts[2:], executor="spark", spark=spark.newSession())
+    before = digests(parts[:2], **on_spark(spark))
+    after = digests(parts[2:], **on_spark(spark.newSession()))
     assert before + after == digests(parts)
 
 
 def failed_on_spark(client: tidegate.Client, spark: SparkSession, sql: str, rows: pa.Table, **how: Any) -> Any:
     """The error's message and the statistics of a task whose epoch has failed, on Spark and here."""
     failures = []
-    for options in ({}, {"executor": "spark", "spark": spark}):
+    for options in ({}, on_spark(spark)):
         with client.create_task(planned(sql, {"l": rows.schema}), on_error="skip_epoch", **how, **options) as task:
             with pytest.raises(tidegate.EpochError) as error:
                 task.run_epoch({"l": [rows.slice(0, 1), rows]}).table()
@@ -266,7 +263,7 @@ def test_a_loop_that_failed_on_spark_has_lost_its_health(client: tidegate.Client
     body = "select x.a + 1 as a, e.b from x join edges e on x.b = e.a"
     endless = Query({"x": Looped(body, "select a, b from seeds", rounds=5, fails=True)}).plan()
     with client.create_task(
-        endless, executor="spark", spark=spark, loops="general", on_error="skip_epoch", **on_channels(2)
+        endless, **on_spark(spark), loops="general", on_error="skip_epoch", **on_channels(2)
     ) as task:
         with pytest.raises(tidegate.EpochError) as error:
             task.run_epoch(rows).table()

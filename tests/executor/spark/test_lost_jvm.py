@@ -13,6 +13,7 @@ from pyspark import SparkContext
 
 import tidegate
 from tests.executor import plans
+from tests.on_channels import on_spark
 from tests.sparks import environment
 from tidegate.executor.spark import sessions
 
@@ -57,7 +58,7 @@ def test_an_application_that_has_ended_is_not_opened_again(
 
 def sums(client: tidegate.Client) -> list[dict[str, int]]:
     plan = plans.plan(plans.summed(plans.read("t", "k", "v")), "k", "s")
-    with client.create_task(plan, executor="spark", spark="local[1]") as task:
+    with client.create_task(plan, **on_spark("local[1]")) as task:
         return task.run_epoch({"t": pa.table({"k": [1, 1], "v": [2, 3]})}).table().to_pylist()
 
 

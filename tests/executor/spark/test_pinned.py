@@ -17,7 +17,7 @@ from tests.conformance.pinned_digests import pinned
 from tests.conformance.strict_digests import Query
 
 from ...searching import SEARCHES
-from .elsewhere import CHANNELS, on_spark, queries
+from .elsewhere import CHANNELS, queries, query_on_spark
 
 CHOSEN = (
     "unnest",
@@ -47,7 +47,7 @@ def test_a_pinned_digest_comes_again(
     name: str, known: Mapping[str, Query], client: tidegate.Client, spark: SparkSession
 ) -> None:
     channels = CHANNELS[CHOSEN.index(name) % len(CHANNELS)]
-    assert on_spark(known[name], spark).digest(client, channels) == pinned()[str(channels)][name]
+    assert query_on_spark(known[name], spark).digest(client, channels) == pinned()[str(channels)][name]
 
 
 def test_a_loop_s_pinned_digest_comes_again(
@@ -55,14 +55,14 @@ def test_a_loop_s_pinned_digest_comes_again(
 ) -> None:
     """It runs whole inside of one Spark task."""
     name = "transitive closure, one statement"
-    assert on_spark(known[name], spark).digest(client, 2) == pinned()["2"][name]
+    assert query_on_spark(known[name], spark).digest(client, 2) == pinned()["2"][name]
 
 
 @pytest.mark.parametrize("name", ["merge join", "TPC-H q09"])
 def test_spark_connect_does_not_show(
     name: str, known: Mapping[str, Query], client: tidegate.Client, connected: SparkSession
 ) -> None:
-    assert on_spark(known[name], connected).digest(client, 2) == pinned()["2"][name]
+    assert query_on_spark(known[name], connected).digest(client, 2) == pinned()["2"][name]
 
 
 def test_where_the_channels_run_does_not_show(tpch_folder: Path, tmp_path: Path, project: Path) -> None:

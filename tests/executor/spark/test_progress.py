@@ -18,6 +18,7 @@ from tests.executor.plans import read as edges_read
 from tests.executor.plans import summed as summed_rows
 from tests.executor.test_loops import PLAN, chain
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
+from tests.on_channels import on_spark
 from tidegate.proto.operator_registration import Options
 from tidegate.proto.statistics import OperatorStatistics, SourceProgress, StageStatistics
 
@@ -71,7 +72,7 @@ def of(task: tidegate.Task, operator: str) -> list[OperatorStatistics]:
 def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark: SparkSession, tmp_path: Path) -> None:
     """Spark is stopped between two stages: the first has handed on what the second waits with."""
     gate = tmp_path / "open"
-    with client.create_task(summed("waits", open=str(gate)), **on_channels(2), executor="spark", spark=spark) as task:
+    with client.create_task(summed("waits", open=str(gate)), **on_channels(2), **on_spark(spark)) as task:
         task.add_split("numbers", ROWS)
         task.request_barrier()
         reading, summing = seen(task, halfway)
@@ -94,9 +95,7 @@ def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
     client: tidegate.Client, connected: SparkSession, tmp_path: Path
 ) -> None:
     gate = tmp_path / "open"
-    with client.create_task(
-        summed("waits", open=str(gate)), **on_channels(2), executor="spark", spark=connected
-    ) as task:
+    with client.create_task(summed("waits", open=str(gate)), **on_channels(2), **on_spark(connected)) as task:
         task.add_split("numbers", ROWS)
         task.request_barrier()
         told_of = seen(task, lambda stages: sum(stage.done for stage in stages) == 2)
@@ -111,7 +110,7 @@ def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
 
 
 def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Client, spark: SparkSession) -> None:
-    options = {**on_channels(2), "executor": "spark", "spark": spark}
+    options = {**on_channels(2), **on_spark(spark)}
     explained = json.loads(client.explain(summed(), rows={"numbers": ROWS.num_rows}, **options).json)["spark"]["stages"]
     with client.create_task(summed(), **options) as task:
         assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
@@ -128,7 +127,7 @@ def test_jobs_have_the_group_the_description_and_the_pool_that_spark_shows(
     session, context = spark.newSession(), spark.sparkContext
     session.conf.set("spark.tidegate.pool", "reports")
     before = [context.getLocalProperty(name) for name in ("spark.jobGroup.id", "spark.scheduler.pool")]
-    with client.create_task(summed(), executor="spark", spark=session) as task:
+    with client.create_task(summed(), **on_spark(session)) as task:
         for _ in range(2):
             task.run_epoch({"numbers": ROWS}).table()
         jobs = sorted(context.statusTracker().getJobIdsForGroup(task.id))
@@ -151,7 +150,7 @@ def test_files_that_statements_read_and_operators_of_loops_are_told_as_they_are_
 ) -> None:
     pq.write_table(chain(3000), tmp_path / "edges.parquet", row_group_size=500)
     rows_of_joins = []
-    for options in ({}, {"executor": "spark", "spark": spark}):
+    for options in ({}, on_spark(spark)):
         with client.create_task(counted_edges(), **on_channels(2), **options) as task:
             for _ in range(2):
                 task.run_epoch({"edges": str(tmp_path / "edges.parquet")}).table()

@@ -16,6 +16,7 @@ import tidegate
 from tests.conformance import tpch
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, summed
 from tests.graph.executors import PassOn
+from tests.on_channels import on_spark
 from tidegate import TaskGraph
 from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
@@ -99,7 +100,7 @@ def test_no_row_of_a_file_passes_the_service(
     plan: bytes, client: tidegate.Client, spark: SparkSession, splits: dict[str, str], seen: Seen
 ) -> None:
     """Only those of the answer are read, once."""
-    answer = _epoch(client, plan, splits, seen, executor="spark", spark=spark)
+    answer = _epoch(client, plan, splits, seen, **on_spark(spark))
     assert seen.databases == 0
     assert seen.results == answer.num_rows > 0
     assert seen.moved < _LITTLE
@@ -111,7 +112,7 @@ def test_no_row_of_a_written_table_passes_the_service(
     rows = sub.read_named_table("numbers", {"k": sub.i64, "v": sub.i64})
     plan = bytes(rows.write_named_table(["copy"]).to_plan().SerializeToString())
     with tidegate.local(write_root=tmp_path) as client:
-        _epoch(client, plan, splits, seen, executor="spark", spark=spark)
+        _epoch(client, plan, splits, seen, **on_spark(spark))
     assert (seen.databases, seen.results) == (0, 0)
     assert pq.read_table(tmp_path / "copy").num_rows == 2 * pq.read_metadata(splits["numbers"]).num_rows
     assert ROWS.nbytes > 3 * _LITTLE
@@ -128,9 +129,9 @@ def test_no_row_of_a_dataset_passes_the_service(
             "kept", PassOn, kept_graph.read_parquet(splits["numbers"]), channels=2, partition=tidegate.SPREAD
         )
         before = _moved()
-        dataset = client.run_graph(kept_graph, executor="spark", spark=spark)
+        dataset = client.run_graph(kept_graph, **on_spark(spark))
         read.collect(read.count("count", read.read_dataset(dataset), channels=2))
-        counted = client.run_graph(read, executor="spark", spark=spark)
+        counted = client.run_graph(read, **on_spark(spark))
         seen.moved = _moved() - before
     assert counted.table().to_pylist() == [{"count": ROWS.num_rows}]
     assert dataset.size > 3 * _LITTLE
@@ -149,7 +150,7 @@ def test_the_counters_count_what_a_task_in_this_process_reads(
 def test_stages_count_their_tasks_and_what_they_send(
     client: tidegate.Client, spark: SparkSession, splits: dict[str, str]
 ) -> None:
-    with client.create_task(OPERATOR, **on_channels(2), executor="spark", spark=spark) as task:
+    with client.create_task(OPERATOR, **on_channels(2), **on_spark(spark)) as task:
         task.run_epoch({"numbers": splits["numbers"]}).table()
         stages = {operator.place: operator for operator in task.statistics().operators if operator.operator == "Stage"}
     reading, summing = stages["pipeline 1"], stages["pipeline 2"]

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.executor import plans
 from tests.executor.test_write import writing
+from tests.on_channels import on_spark
 from tidegate.server.cli import main
 
 from ...on_channels import on_channels
@@ -54,7 +55,7 @@ def test_a_plan_that_writes_writes_what_spark_computes_a_file_for_each_channel(
     relation: object, files: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     written = {}
-    for executor, options in (("local", {}), ("spark", {"executor": "spark", "spark": spark})):
+    for executor, options in (("local", {}), ("spark", on_spark(spark))):
         root = tmp_path / executor
         root.mkdir()
         with (
@@ -83,6 +84,7 @@ def test_the_command_line_runs_a_plan_on_spark(
     folder: Path, summed: pa.Table, master: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     how = ("--executor", "spark", "--spark", master, "--channels", "2", "--parallel-threshold-seconds", "0")
+    how += ("--spark-threshold-bytes", "0")
     assert main(["run", "plan.json", "--split", "t=rows.parquet", *how, "--output", "out.parquet"]) == 0
     assert pq.read_table(folder / "out.parquet") == summed
     assert "2 channels" in capsys.readouterr().out.splitlines()[-1]
@@ -96,7 +98,9 @@ def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.T
         try:
             with (
                 tidegate.connect(address) as client,
-                client.create_task(folder / "plan.json", executor="spark", **on_channels(2)) as task,
+                client.create_task(
+                    folder / "plan.json", executor="spark", spark_threshold_bytes=0, **on_channels(2)
+                ) as task,
             ):
                 answers["rows"] = task.run_epoch({"t": "rows.parquet"}).table()
                 answers["stages"] = task.statistics().stages
@@ -113,5 +117,5 @@ def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.T
 
 def test_a_process_has_one_spark(master: str) -> None:
     with tidegate.local() as client, pytest.raises(tidegate.InvalidRequest, match="already has a Spark") as refused:
-        client.create_task(plans.plan(SUM, "k", "s").json, executor="spark", spark="local[7]")
+        client.create_task(plans.plan(SUM, "k", "s").json, **on_spark("local[7]"))
     assert refused.value.reason == "SPARK_RUNNING"

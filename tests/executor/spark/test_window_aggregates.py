@@ -9,6 +9,7 @@ import substrait.dataframe as sub
 from pyspark.sql import SparkSession
 
 import tidegate
+from tests.on_channels import on_spark
 from tidegate import windows
 
 from ...windows.naive import Calendar, Spans
@@ -26,7 +27,7 @@ def test_windows_on_spark_are_those_of_this_process(
     kind = TIMES["microseconds"]
     splits = [events(kind, rows[:2_001]), events(kind, rows[2_001:])]
     tables = []
-    for options in ({}, {"executor": "spark", "spark": spark}):
+    for options in ({}, on_spark(spark)):
         with client.create_task(plan(kind, spans, ["k"], measures), **SEVERAL[2], **options) as task:
             tables.append(task.run_epoch({"events": splits}).table())
     local, remote = tables
@@ -41,7 +42,7 @@ def test_windows_of_a_number_of_rows_on_spark_are_those_of_this_process(
     source = sub.read_named_table("events", {"t": sub.i64, "k": sub.string, "v": sub.i64})
     frame = windows.count(source, "t", 9, 6, keys=["k"], measures=[sub.f.sum(sub.col("v")).alias("sum")])
     tables = []
-    for options in ({}, {"executor": "spark", "spark": spark}):
+    for options in ({}, on_spark(spark)):
         with client.create_task(frame.to_plan(), **SEVERAL[2], **options) as task:
             tables.append(task.run_epoch({"events": events(TIMES["i64"], rows)}).table())
     local, remote = tables
@@ -55,7 +56,7 @@ def test_days_and_months_on_spark_are_those_of_this_process(client: tidegate.Cli
     for unit in ("days", "months"):
         calendar = Calendar(unit, 3, 2, 1, "America/Havana", Fraction(1))
         tables = []
-        for options in ({}, {"executor": "spark", "spark": spark}):
+        for options in ({}, on_spark(spark)):
             with client.create_task(plan(kind, calendar, ["k"], ["sum", "mean"]), **SEVERAL[2], **options) as task:
                 tables.append(task.run_epoch({"events": events(kind, rows)}).table())
         local, remote = tables
