@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from ...operators.loop import Loop
 from ...operators.merge_join import MergeJoin
 from ...operators.pack_lists import PackLists
 from ...operators.select import Select
+from ...operators.slices.dense_slices import DenseSlices
 from ...operators.slices.sliding_windows import SlidingWindows
 from ...operators.sources.file_relations import FileSource
 from ...operators.sources.files_ahead import FilesAhead
@@ -51,7 +52,7 @@ from ...planner.physical.pipelines import (
     UnnestNode,
     inputs,
 )
-from ...planner.physical.slice_nodes import SlidingWindowsNode
+from ...planner.physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
 from ...planner.physical.user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 from ...proto.values import MissingColumns, Spill
 from ..changes.build_loops import loop_of
@@ -176,8 +177,8 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
         case StreamingAggregateNode():
             aggregate = _streaming_aggregate(node, factory)
             return Made(node, aggregate, factory.meter("StreamingAggregate", node.plan_path), inputs(node))
-        case SlidingWindowsNode():
-            return Made(node, _sliding(node, factory), factory.meter("SlidingWindows", node.plan_path), inputs(node))
+        case SlidingWindowsNode() | DenseSlicesNode():
+            return _of_slices(node, factory)
         case SelectNode():
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
             return Made(node, select, factory.meter("Select", node.plan_path), inputs(node))
@@ -186,6 +187,24 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             return Made(node, loop, factory.meter("Loop", node.plan_path), inputs(node), loop=loop)
         case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
             return _of_users(node, factory)
+        case _:
+            assert_never(node)
+
+
+def _of_slices(node: SlidingWindowsNode | DenseSlicesNode, factory: OperatorFactory) -> Made:
+    arguments: dict[str, Any] = {
+        "schema": node.schema,
+        "size_class": node.size_class,
+        "instance": factory.instance,
+        "plan_path": node.plan_path,
+    }
+    match node:
+        case SlidingWindowsNode():
+            windows = SlidingWindows(node.input.schema, windows=node.windows, **arguments)
+            return Made(node, windows, factory.meter("SlidingWindows", node.plan_path), inputs(node))
+        case DenseSlicesNode():
+            slices = DenseSlices(node.input.schema, groups=node.groups, **arguments)
+            return Made(node, slices, factory.meter("DenseSlices", node.plan_path), inputs(node))
         case _:
             assert_never(node)
 
@@ -353,17 +372,6 @@ def _streaming_aggregate(node: StreamingAggregateNode, factory: OperatorFactory)
         schema=node.schema,
         instance=factory.instance,
         order=node.order,
-        plan_path=node.plan_path,
-    )
-
-
-def _sliding(node: SlidingWindowsNode, factory: OperatorFactory) -> SlidingWindows:
-    return SlidingWindows(
-        node.input.schema,
-        windows=node.windows,
-        schema=node.schema,
-        size_class=node.size_class,
-        instance=factory.instance,
         plan_path=node.plan_path,
     )
 

@@ -34,7 +34,7 @@ class SliceRuns:
         if codes is None:
             _, groups = np.unique(groups, return_inverse=True)
             codes = groups * self._ranks.most + ranks
-        order = _order(codes)
+        order = _order(codes, int(codes.max()) + 1)
         self._codes = codes[order]
         self._slices = numbers[order]
         self._bases = self._codes - ranks[order]
@@ -101,12 +101,18 @@ def _ranked(slices: Words) -> tuple[Words, _Ranks]:
     return ranks, _Ranks(0, len(known), known)
 
 
-def _order(codes: Words) -> Places:
-    """The positions of the codes in ascending order; equal codes stay in their order."""
+def _order(codes: Words, most: int) -> Places:
+    """The positions of the codes, which are below `most`, in ascending order; equal codes stay in their order."""
     rows = len(codes)
     if bool(np.all(codes[1:] >= codes[:-1])):
         return np.arange(rows)
-    if (int(codes.max()) + 1) * rows >= _MOST:
+    if most < _DENSE * rows:
+        at = np.full(most, -1, np.int64)
+        at[codes] = np.arange(rows)
+        order = at[at >= 0]
+        if len(order) == rows:  # no two codes are equal
+            return order
+    if most * rows >= _MOST:
         return np.argsort(codes, kind="stable")
     placed = codes * rows + np.arange(rows)
     placed.sort()

@@ -48,8 +48,9 @@ class WindowsOfSlices:
     """Windows of `length` slices, `step` slices apart, of groups by `keys` columns. `functions` made the states.
 
     `values` is a statement that makes the rows to hand out of the relation `in0`: a window's number, keys, joined
-    states. `windows` makes them of the relation `in0` with the operator's input. Both see columns c0, c1, ... `long`
-    are the columns of texts among the keys.
+    states. Where it only casts states to the measures' types, the values are `plain`. `windows` makes the rows of the
+    relation `in0` with the operator's input. Both see columns c0, c1, ... `long` are the columns of texts among the
+    keys.
     """
 
     length: int
@@ -57,6 +58,7 @@ class WindowsOfSlices:
     keys: int
     functions: tuple[StateFunction, ...]
     values: str
+    plain: bool
     windows: str
     long: Mapping[int, LongColumn]
 
@@ -124,15 +126,15 @@ class SlidingWindows(Operator):
                 size += batch_bytes(batch)
                 if size > self._most:
                     break
-            joining = self._joining(joined(held, rows.schema)) if size <= self._most else None
-            if joining is not None:
-                held.clear()
-                yield from self._values.run([BatchStream(rows.schema, joining)])
+            windows = self._windows_of(joined(held, rows.schema)) if size <= self._most else None
+            if windows is None:
+                windows = self._in_duckdb.run([BatchStream(rows.schema, itertools.chain(held, rows))])
             else:
-                yield from self._in_duckdb.run([BatchStream(rows.schema, itertools.chain(held, rows))])
+                held.clear()
+            yield from windows
 
-    def _joining(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
-        """The windows with their joined states; None where DuckDB has to make them."""
+    def _windows_of(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch] | None:
+        """The windows that these rows make; None where DuckDB has to make them."""
         windows = self._windows
         if not rows.num_rows:
             return iter(())
@@ -142,16 +144,22 @@ class SlidingWindows(Operator):
         keys, states = columns[: windows.keys], columns[windows.keys :]
         runs = SliceRuns(slices, keys, windows.length, windows.step)
         joins = join_states(windows.functions, states, runs.rows)
-        return self._batches(runs, keys, joins, rows.schema) if all(join.fits for join in joins) else None
+        if not all(join.fits for join in joins):
+            return None
+        types = self.schema.types[1 + windows.keys :]
+        if windows.plain and all(join.gives(type_) for join, type_ in zip(joins, types, strict=True)):
+            return self._batches(runs, keys, joins, self.schema)
+        return self._values.run([BatchStream(rows.schema, self._batches(runs, keys, joins, rows.schema))])
 
     def _batches(
         self, runs: SliceRuns, keys: Sequence[pa.Array], joins: Sequence[StateJoin], schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
+        types = schema.types[1 + len(keys) :]
         for numbers, frames in runs.frames(BLOCK_ROWS):
             self._stop_if_interrupted()
             first = pa.array(runs.rows.order[frames.first])
-            columns = [pa.array(numbers), *(take(key, first) for key in keys), *(join.of(frames) for join in joins)]
-            yield batch_of(columns, len(numbers), schema)
+            states = (join.of(frames, type_) for join, type_ in zip(joins, types, strict=True))
+            yield batch_of([pa.array(numbers), *(take(key, first) for key in keys), *states], len(numbers), schema)
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted:

@@ -70,31 +70,48 @@ class StateJoin:
 
     fits = True
 
-    def of(self, frames: Frames) -> pa.Array:
-        """The joined states of windows. They are right if the states fit."""
+    def __init__(self, type_: pa.DataType) -> None:
+        self.type = type_
+
+    def gives(self, type_: pa.DataType) -> bool:
+        """Tests whether the joined states can be had as values of this type, without a check of each."""
+        return bool(self.type.equals(type_))
+
+    def of(self, frames: Frames, type_: pa.DataType) -> pa.Array:
+        """The joined states of windows, of the states' type or another one that the join gives. They are right if the
+        states fit.
+        """
         raise NotImplementedError
 
 
 class ExactSum(StateJoin):
     def __init__(self, column: pa.Array, order: Places) -> None:
-        self._type = column.type
+        super().__init__(column.type)
         null, self._known = _nulls(column, order)
         low, high = decimal_words(column)
         self._sums = DecimalSums(low[order], high[order], null)
         self.fits = self._sums.fits
 
-    def of(self, frames: Frames) -> pa.Array:
-        return decimals(*self._sums.between(frames.first, frames.end), self._known.none(frames), self._type)
+    def gives(self, type_: pa.DataType) -> bool:
+        return super().gives(type_) or (kinds.is_int64(type_) and self._sums.narrow and self.type.scale == 0)
+
+    def of(self, frames: Frames, type_: pa.DataType) -> pa.Array:
+        low, high = self._sums.between(frames.first, frames.end)
+        none = self._known.none(frames)
+        if kinds.is_int64(type_):
+            return pa.Array.from_buffers(type_, len(low), [validity(none), pa.py_buffer(low)])
+        return decimals(low, high, none, type_)
 
 
 class Count(StateJoin):
     def __init__(self, column: pa.Array, order: Places) -> None:
+        super().__init__(column.type)
         counts = values(column.fill_null(0))[order]
         self.fits = not len(counts) or int(counts.max()) * len(counts) < _WORD
         self._before = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=self._before[1:])
 
-    def of(self, frames: Frames) -> pa.Array:
+    def of(self, frames: Frames, _: pa.DataType) -> pa.Array:
         return pa.array(self._before[frames.end] - self._before[frames.first])
 
 
@@ -102,8 +119,8 @@ class InBlocks(StateJoin):
     """A function without an inverse. `identity` changes no value that it is joined with."""
 
     def __init__(self, function: np.ufunc, column: pa.Array, rows: SortedRows) -> None:
+        super().__init__(column.type)
         self._function = function
-        self._type = column.type
         null, self._known = _nulls(column, rows.order)
         numbers = (values(column) if function is np.add else _comparable(column))[rows.order]
         identity = _identity(function, numbers)
@@ -114,11 +131,11 @@ class InBlocks(StateJoin):
         self._left = rows.blocks.to_last(function, numbers)
         self._identity = numbers.dtype.type(identity)
 
-    def of(self, frames: Frames) -> pa.Array:
+    def of(self, frames: Frames, type_: pa.DataType) -> pa.Array:
         first, last = frames.first, frames.end - 1
         ending = np.where(self._rows.block[first] == frames.block, self._left[first], self._identity)
         beginning = np.where(self._rows.block[last] != frames.block, self._begun[last], self._identity)
-        return _column(self._function(ending, beginning), self._known.none(frames), self._type)
+        return _column(self._function(ending, beginning), self._known.none(frames), type_)
 
 
 def join_states(functions: Sequence[StateFunction], columns: Sequence[pa.Array], rows: SortedRows) -> list[StateJoin]:

@@ -26,21 +26,21 @@ def decimal_words(array: pa.Array) -> tuple[Words, Words]:
 
 class DecimalSums:
     """Sums over neighbouring values. `null` is true for values that count as 0. The sums are right if the values fit:
-    if no sum of some of them can have more than 38 digits.
+    if no sum of some of them can have more than 38 digits. `narrow` sums fit into 64 bits.
     """
 
     def __init__(self, low: Words, high: Words, null: np.ndarray[tuple[int], np.dtype[np.bool_]] | None) -> None:
         if null is not None:
             low, high = np.where(null, 0, low), np.where(null, 0, high)
-        self._narrow = _fits(low, high)
-        self.fits = self._narrow or float(np.abs(high.astype(np.float64)).sum()) + len(high) < _MOST_HIGH
-        parts = [low] if self._narrow else [low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32]
+        self.narrow = _fits(low, high)
+        self.fits = self.narrow or float(np.abs(high.astype(np.float64)).sum()) + len(high) < _MOST_HIGH
+        parts = [low] if self.narrow else [low & _LOW, (low >> 32) & _LOW, high & _LOW, high >> 32]
         self._before = [_running(part) for part in parts]
 
     def between(self, first: Words, end: Words) -> tuple[Words, Words]:
         """The low and the high words of the sums of the values from each position `first` to before each `end`."""
         sums = [before[end] - before[first] for before in self._before]
-        if self._narrow:
+        if self.narrow:
             return sums[0], sums[0] >> 63
         for at in range(_PARTS - 1):
             sums[at + 1] += sums[at] >> 32

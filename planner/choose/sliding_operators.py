@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from typing import Final
 
 from ...operators.slices import group_codes, state_joins
 from .. import ir
 from ..analysis.outer_references import OuterReferences
+from ..ir import types as t
 from ..ir.arrow_types import arrow_type
-from ..ir.visit import has, rebuilt
+from ..ir.building import project
+from ..ir.visit import has, is_column, rebuilt
 from ..ir.walk import unroll
 from ..sql.states import states_of
+
+_IN_ARRAYS: Final = frozenset({"sum", "count", "min", "max"})
 
 Change = Callable[[ir.Relation], ir.Relation]
 
@@ -58,7 +63,7 @@ def sliding_operators() -> Change:
 def _operator(relation: ir.Relation, references: OuterReferences) -> ir.Relation:
     match relation:
         case ir.SlidingAggregate() if without_numbers(relation) is None and references.of(relation).closed:
-            return _windows(relation, slices_of(relation, relation.input), len(relation.keys))
+            return _windows(relation, _groups(slices_of(relation, relation.input)), len(relation.keys))
         case ir.FinalSlidingAggregate() if without_numbers(relation) is None:
             return _windows(relation, relation.input, relation.keys)
         case _:
@@ -75,6 +80,46 @@ def slices_of(relation: ir.SlidingAggregate, below: ir.Relation) -> ir.PartialAg
         schema=(*relation.schema[: 1 + len(relation.keys)], *states),
         plan_path=relation.plan_path,
     )
+
+
+def _groups(slices: ir.PartialAggregate) -> ir.Relation:
+    """The groups of slices: in arrays, if all keys are whole numbers and all measures are counts and sums, least and
+    greatest values of whole numbers.
+    """
+    states = [state for measure in slices.measures for state in states_of(measure) or ()]
+    arguments = [one for measure in slices.measures for one in measure.arguments if not isinstance(one, str)]
+    numbers = all(isinstance(typed.type, t.Integer) for typed in (*slices.keys, *arguments))
+    if not numbers or not {state.function for state in states} <= _IN_ARRAYS:
+        return slices
+    columns = list(slices.keys)
+    measures = tuple(_over_columns(measure, columns) for measure in slices.measures)
+    keys = tuple(ir.Field(index=at, type=key.type) for at, key in enumerate(slices.keys))
+    return ir.DenseSlices(
+        input=project(slices.input, columns, slices.plan_path),
+        keys=keys,
+        measures=measures,
+        schema=slices.schema,
+        plan_path=slices.plan_path,
+    )
+
+
+def _over_columns(measure: ir.Measure, columns: list[ir.Expression]) -> ir.Measure:
+    """The measure over columns of a projection, to which it adds what it reads."""
+
+    def column(expression: ir.Expression) -> ir.Field:
+        same = (at for at, known in enumerate(columns) if _is_same(known, expression))
+        at = next(same, len(columns))
+        if at == len(columns):
+            columns.append(expression)
+        return ir.Field(index=at, type=expression.type)
+
+    arguments = tuple(one if isinstance(one, str) else column(one) for one in measure.arguments)
+    condition = None if measure.condition is None else column(measure.condition)
+    return replace(measure, arguments=arguments, condition=condition)
+
+
+def _is_same(one: ir.Expression, other: ir.Expression) -> bool:
+    return one is other or (is_column(one) and is_column(other) and one.index == other.index)
 
 
 def _windows(

@@ -133,7 +133,7 @@ def _read_lazily(section: Section) -> set[ir.Relation]:
     """The edges of which an operator may not want all rows, or wants the first rows soon."""
     lazy: set[ir.Relation] = set()
     for edge in reversed(section.edges):
-        stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
+        stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.DenseSlices | ir.User)
         if stops or (isinstance(edge, ir.Operated) and edge in lazy):
             lazy.update(tree.read_by(edge))
     return lazy

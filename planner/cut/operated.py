@@ -28,7 +28,7 @@ from ..physical.pipelines import (
     UnnestNode,
 )
 from ..physical.user_nodes import UserNode
-from .sliding_nodes import sliding_windows_node
+from .sliding_nodes import node_of_slices
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 
 IndexKey: TypeAlias = tuple[ir.Relation, tuple[int, ...]]
@@ -124,8 +124,8 @@ def operator_node(
             return merge_join_node(relation, inputs[0], inputs[1])
         case ir.StreamingAggregate():
             return streaming_aggregate_node(relation, inputs[0])
-        case ir.SlidingWindows():
-            return sliding_windows_node(relation, inputs[0])
+        case ir.SlidingWindows() | ir.DenseSlices():
+            return node_of_slices(relation, inputs[0])
         case ir.User():
             return _user_node(relation, inputs)
         case ir.Rounds():

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pyarrow as pa
 
 from ...operators.duckdb.long_values import LongColumn
+from ...operators.slices.dense_groups import GroupFunction, GroupState
+from ...operators.slices.dense_slices import GroupsOfSlices
 from ...operators.slices.sliding_windows import WindowsOfSlices
 from ...operators.slices.state_joins import StateFunction
 from ...proto.errors import InternalError, PlanError
 from .. import ir
 from ..ir.arrow_types import arrow_schema, sql_type
 from ..physical.pipelines import PhysicalNode
-from ..physical.slice_nodes import SlidingWindowsNode
+from ..physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from ..sql.relations.partial_aggregate import select_partial_aggregate
 from ..sql.relations.sliding_aggregate import select_final_sliding_aggregate
 from ..sql.sql_scope import TextScope
 from ..sql.states import render_value, states_of
-from ..sql.table import Direct, numbered
+from ..sql.table import Direct, Table, numbered
 from ..sql.writer import Writer
 
 
-def sliding_windows_node(relation: ir.SlidingWindows, input_: PhysicalNode) -> SlidingWindowsNode:
+def node_of_slices(
+    relation: ir.SlidingWindows | ir.DenseSlices, input_: PhysicalNode
+) -> SlidingWindowsNode | DenseSlicesNode:
+    if isinstance(relation, ir.SlidingWindows):
+        return _sliding_windows(relation, input_)
+    return _dense_slices(relation, input_)
+
+
+def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> SlidingWindowsNode:
     schema = arrow_schema(relation.schema)
     functions = tuple(state.function for measure in relation.measures for state in states_of(measure) or ())
     texts = (at for at in range(1, 1 + relation.keys) if _is_text(schema.field(at).type))
@@ -33,6 +44,7 @@ def sliding_windows_node(relation: ir.SlidingWindows, input_: PhysicalNode) -> S
             keys=relation.keys,
             functions=cast("tuple[StateFunction, ...]", functions),
             values=_values(relation),
+            plain=_is_plain(relation),
             windows=_windows(relation),
             long={at: LongColumn(compared=True, kept=True) for at in texts},
         )
@@ -41,6 +53,51 @@ def sliding_windows_node(relation: ir.SlidingWindows, input_: PhysicalNode) -> S
     return SlidingWindowsNode(
         input=input_, windows=windows, schema=schema, size_class=input_.size_class, plan_path=relation.plan_path
     )
+
+
+def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlicesNode:
+    try:
+        groups = GroupsOfSlices(
+            keys=len(relation.keys), states=tuple(_group_states(relation.measures)), groups=_groups(relation)
+        )
+    except PlanError as error:
+        raise error.at(relation.plan_path) from error
+    return DenseSlicesNode(
+        input=input_,
+        groups=groups,
+        schema=arrow_schema(relation.schema),
+        size_class=input_.size_class,
+        plan_path=relation.plan_path,
+    )
+
+
+def _group_states(measures: Sequence[ir.Measure]) -> Iterator[GroupState]:
+    """The states of measures over columns. A state reads the measure's only argument, if it has one."""
+    for measure in measures:
+        columns = [argument.index for argument in measure.arguments if isinstance(argument, ir.Field)]
+        condition = measure.condition.index if isinstance(measure.condition, ir.Field) else None
+        for state in states_of(measure) or ():
+            function = cast("GroupFunction", state.function)
+            yield GroupState(function=function, values=columns[-1] if columns else None, condition=condition)
+
+
+def _groups(relation: ir.DenseSlices) -> str:
+    table, writer = _input(len(relation.input.schema))
+    partial = ir.PartialAggregate(
+        input=relation.input,
+        keys=relation.keys,
+        measures=relation.measures,
+        schema=relation.schema,
+        plan_path=relation.plan_path,
+    )
+    return select_partial_aggregate(partial, table, writer.over(table))
+
+
+def _input(width: int) -> tuple[Table, Writer]:
+    """The relation `in0` with columns c0, c1, ..., and a writer over it."""
+    names = tuple(f"c{at}" for at in range(width))
+    writer = Writer(scope=TextScope(rows=(names,), clock=_no_clock))
+    return numbered(writer.aliases, f"SELECT {', '.join(names)} FROM in0", width, Direct("in0", names)), writer
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -61,10 +118,18 @@ def _columns(relation: ir.SlidingWindows) -> Iterator[str]:
         state = end
 
 
+def _is_plain(relation: ir.SlidingWindows) -> bool:
+    """Tests whether each measure is its state, cast to the measure's type."""
+    for measure in relation.measures:
+        if len(states_of(measure) or ()) != 1:
+            return False
+        if render_value(measure, ["state"]) not in ("state", f"CAST(state AS {sql_type(measure.type)})"):
+            return False
+    return True
+
+
 def _windows(relation: ir.SlidingWindows) -> str:
-    names = tuple(f"c{at}" for at in range(len(relation.input.schema)))
-    writer = Writer(scope=TextScope(rows=(names,), clock=_no_clock))
-    table = numbered(writer.aliases, f"SELECT {', '.join(names)} FROM in0", len(names), Direct("in0", names))
+    table, writer = _input(len(relation.input.schema))
     return select_final_sliding_aggregate(relation, table, writer)
 
 

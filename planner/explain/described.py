@@ -73,6 +73,8 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"table of an index ({', '.join(relation.names)})"
         case ir.Shared():
             return f"shared {relation.ordinal}"
+        case ir.DenseSlices():
+            return f"dense slices, {len(relation.keys)} keys of whole numbers: {_functions(relation.measures)}"
         case ir.PartialAggregate():
             return f"partial aggregate, {len(relation.keys)} keys: {_functions(relation.measures)}"
         case ir.FinalAggregate():

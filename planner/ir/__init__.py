@@ -61,6 +61,7 @@ from .plan import (
 from .planned import (
     KEPT_KIND,
     Dealing,
+    DenseSlices,
     Exchange,
     FinalAggregate,
     FinalSlidingAggregate,
@@ -108,7 +109,9 @@ from .relations import (
 )
 from .time_joins import AsOfJoin, IntervalJoin
 
-Operated: TypeAlias = PackLists | Unnest | IndexLookup | MergeJoin | StreamingAggregate | SlidingWindows | Rounds | User
+Operated: TypeAlias = (
+    PackLists | Unnest | IndexLookup | MergeJoin | StreamingAggregate | SlidingWindows | DenseSlices | Rounds | User
+)
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
 OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin | AsOfJoin
@@ -233,6 +236,7 @@ __all__ = [
     "ContextVariable",
     "Cross",
     "Dealing",
+    "DenseSlices",
     "Direction",
     "Exchange",
     "Expand",

@@ -68,6 +68,21 @@ class FinalSlidingAggregate(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseSlices(Node):
+    """A `PartialAggregate` below `SlidingWindows` whose keys are whole numbers. `keys`, and what `measures` read, are
+    columns of the input, and the keys are its first ones. A group may come out in several rows.
+    """
+
+    input: Relation
+    keys: tuple[Field, ...]
+    measures: tuple[Measure, ...]
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), columns=("keys",), expressions=("measures",))
+    traits: ClassVar = table.DENSE_SLICES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlidingWindows(Node):
     """A `FinalSlidingAggregate` whose keys and states have numbers. Its operator puts windows together: each costs the
     same, however many slices it has.

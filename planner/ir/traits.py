@@ -109,5 +109,7 @@ STREAMING: Final = Traits(
                  "streaming aggregate", F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
 SLIDING_WINDOWS: Final = Traits(
                  "sliding windows",     F, "all",   "none", "never",    "input", "never",    "never",      "never")
+DENSE_SLICES: Final = Traits(
+                 "dense slices",        F, "all",   "none", "never",    "input", "never",    "never",      "never")
 USER: Final = Traits("user operator",        F, "more",  "none", "all",      "input", "never",    "own",        "own")
 # fmt: on

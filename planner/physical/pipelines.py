@@ -29,7 +29,7 @@ from ...proto.graph import Choose
 from ..changes.change_nodes import ChangeNode
 from ..ir import Clock, Relation, Routing
 from ..ir.walk import each_once
-from .slice_nodes import SlidingWindowsNode
+from .slice_nodes import DenseSlicesNode, SlidingWindowsNode
 from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
 
@@ -290,6 +290,7 @@ OperatorNode: TypeAlias = (
     | MergeJoinNode
     | StreamingAggregateNode
     | SlidingWindowsNode
+    | DenseSlicesNode
     | SelectNode
     | RoundsNode
     | UserOperatorNode
@@ -308,7 +309,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return tuple(stream.node for stream in node.streams)
         case UnnestNode() | LookupNode() | PackNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
             return (node.input,)
-        case SlidingWindowsNode():
+        case SlidingWindowsNode() | DenseSlicesNode():
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)

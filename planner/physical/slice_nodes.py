@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...operators.slices.dense_slices import GroupsOfSlices
 from ...operators.slices.sliding_windows import WindowsOfSlices
 
 if TYPE_CHECKING:
     from .pipelines import PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseSlicesNode:
+    """The input's rows, grouped by slice and keys."""
+
+    input: PhysicalNode
+    groups: GroupsOfSlices
+    schema: pa.Schema
+    size_class: int
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

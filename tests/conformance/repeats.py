@@ -114,6 +114,7 @@ BY_HAND: Final[Mapping[str, PlanBytes]] = {
     },
     "cross join": plans.plan(plans.crossed(_union("k"), plans.limited(plans.read("r", "g"), 2)), "k", "g"),
     "sliding windows": _sliding(sub.f.sum(sub.col("x"))),
+    "sliding windows of whole numbers": _sliding(sub.f.sum(sub.col("g"))),
     "sliding windows of long decimals": _sliding(sub.f.max(sub.col("k").cast(sub.decimal(0, 38)))),
     "top n": plans.plan(plans.top(_union("g", "k"), 1_000, "ROWS_ONLY"), *"gk"),
     "top n with ties": plans.plan(plans.top(_union("g", "k"), 1_000, "WITH_TIES"), *"gk"),

@@ -225,6 +225,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "counts of sliding windows": built(
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[sub.f.count().alias("n")])
     ),
+    "sliding windows of whole numbers": built(
+        lambda left, _: windows.sliding(left, "k", 100, 50, keys=["g"], measures=[sub.f.count().alias("n")])
+    ),
     "greatest decimals of sliding windows": built(
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[LONG_DECIMAL])
     ),

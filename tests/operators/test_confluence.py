@@ -36,6 +36,7 @@ from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
 from tidegate.operators.pack_lists import PackLists
 from tidegate.operators.select import Select
+from tidegate.operators.slices.dense_slices import DenseSlices
 from tidegate.operators.slices.sliding_windows import SlidingWindows
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.streaming_aggregate import StreamingAggregate
@@ -272,6 +273,7 @@ OF_SEVERAL_INPUTS = {
 OF_ONE_AT_MOST = {
     AdoptingWrite,
     BatchFunctionOperator,
+    DenseSlices,
     IndexLookupJoin,
     Iterate,
     PackLists,

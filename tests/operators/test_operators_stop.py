@@ -34,6 +34,7 @@ from tidegate.proto.errors import ExecutionError
 
 from . import (
     test_adopting_write,
+    test_dense_slices,
     test_index_lookup_join,
     test_merge_join,
     test_pack_lists,
@@ -168,11 +169,16 @@ def fragment(_: Path, instance: Instance) -> Specimen:
     return Specimen(over_streams(instance, sql, X, X.empty_table()), [one(numbers(10**14))])
 
 
+def counted_in_slices(_: Path, instance: Instance) -> Specimen:
+    return Specimen(test_dense_slices.dense(instance), [endless(test_dense_slices.ZEROS)])
+
+
 SPECIMENS: dict[str, Make] = {
     "AdoptingWrite": adopted,
     "BatchFunctionOperator": lambda *_: Specimen(
         BatchFunctionOperator("f", lambda rows: itertools.repeat(numbers()), schema=X, recut=False), [one(numbers(1))]
     ),
+    "DenseSlices": counted_in_slices,
     "Fragment": fragment,
     "IndexLookupJoin": looked_up,
     "Iterate": lambda *_: Specimen(Iterate("i", lambda: itertools.repeat(numbers()), schema=X)),

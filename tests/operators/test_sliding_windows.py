@@ -53,6 +53,8 @@ def sliding(
     functions: Sequence[StateFunction] = ("sum",),
     length: int = 10,
     step: int = 3,
+    *,
+    plain: bool = False,
 ) -> SlidingWindows:
     """Windows that hand out their joined states. DuckDB would put each row into each of its windows."""
     keys = len(schema) - 1 - len(functions)
@@ -65,6 +67,7 @@ def sliding(
         keys=keys,
         functions=tuple(functions),
         values=f"SELECT {', '.join(f'c{at}' for at in range(len(schema)))} FROM in0",
+        plain=plain,
         windows=f"SELECT w{columns}{joined} FROM (SELECT *, unnest(range({first}, {last} + 1)) AS w FROM in0) "
         f"GROUP BY (w{columns})",
         long={},
@@ -151,14 +154,14 @@ def cases(draw: Callable[[Any], Any]) -> tuple[list[Row], pa.Schema, list[StateF
 
 
 @settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cases(), st.integers(1, 13), st.integers(1, 13))
-@example(([(0, 1), (5, 2)], pa.schema([("n", pa.int64()), ("s", pa.int64())]), ["count"]), 3, 1)
+@given(cases(), st.integers(1, 13), st.integers(1, 13), st.booleans())
+@example(([(0, 1), (5, 2)], pa.schema([("n", pa.int64()), ("s", pa.int64())]), ["count"]), 3, 1, True)
 def test_a_window_has_the_joined_states_of_its_slices(
-    warm: Instance, case: tuple[list[Row], pa.Schema, list[StateFunction]], length: int, step: int
+    warm: Instance, case: tuple[list[Row], pa.Schema, list[StateFunction]], length: int, step: int, plain: bool
 ) -> None:
     rows, schema, functions = case
     keys = len(schema) - 1 - len(functions)
-    answer = run(sliding(warm, schema, functions, length, step), table(rows, schema))
+    answer = run(sliding(warm, schema, functions, length, step, plain=plain), table(rows, schema))
     assert counted(listed(answer)) == counted(naive(rows, functions, length, step, keys))
 
 

@@ -28,6 +28,7 @@ from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.duckdb.statement_functions import StatementFunctions
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.select import Select
+from tidegate.operators.slices.dense_slices import DenseSlices
 from tidegate.operators.slices.sliding_windows import SlidingWindows
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.planner import ir
@@ -45,7 +46,7 @@ from tidegate.planner.physical.pipelines import (
     SourceShape,
     StreamingAggregateNode,
 )
-from tidegate.planner.physical.slice_nodes import SlidingWindowsNode
+from tidegate.planner.physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.arrow.spill_buffer import SpillRoom
 from tidegate.proto.values import TaskOptions
@@ -165,6 +166,8 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
             return _run_operator(_streaming_aggregate(node), [_run(node.input, tables, kept, form)])
         case SlidingWindowsNode():
             return _run_operator(_sliding_windows(node), [_run(node.input, tables, kept, form)])
+        case DenseSlicesNode():
+            return _run_operator(_dense_slices(node), [_run(node.input, tables, kept, form)])
         case _:
             raise NotImplementedError(type(node))
 
@@ -204,6 +207,17 @@ def _sliding_windows(node: SlidingWindowsNode) -> Operator:
     return SlidingWindows(
         node.input.schema,
         windows=node.windows,
+        schema=node.schema,
+        size_class=node.size_class,
+        instance=_instance(),
+        plan_path=node.plan_path,
+    )
+
+
+def _dense_slices(node: DenseSlicesNode) -> Operator:
+    return DenseSlices(
+        node.input.schema,
+        groups=node.groups,
         schema=node.schema,
         size_class=node.size_class,
         instance=_instance(),
