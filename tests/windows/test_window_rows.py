@@ -49,7 +49,7 @@ def _cut(rows: list[Row], at: int) -> list[list[Row]]:
     time=st.sampled_from(sorted(TIMES)),
     rows=ROWS,
     spans=SPANS,
-    keys=st.sampled_from([(), ("k",), ("k", "v")]),
+    keys=st.sampled_from([(), ("k",), ("v",), ("k", "v")]),
     measures=st.lists(st.sampled_from(sorted(EACH)), unique=True, max_size=4),
     channels=st.sampled_from([1, 2]),
     cut=st.integers(0, 40),
@@ -57,6 +57,7 @@ def _cut(rows: list[Row], at: int) -> list[list[Row]]:
 @example("i64", [(5, "a", 1)], Spans(7, 3, 2), ("k",), ["sum"], 1, 0)
 @example("i64", [(0, "a", 1), (9, "a", 2), (10, "a", 3)], Spans(3, 10), ("k",), ["sum"], 2, 1)
 @example("date", [(-1, None, None)], Spans(12, 5, -3), (), [], 1, 0)
+@example("i64", [(0, "a", 1), (3, "a", 1), (4, "a", None)], Spans(7, 2), ("v",), ["sum", "count", "large"], 1, 0)
 def test_each_window_has_the_rows_of_its_time(
     client: tidegate.Client,
     time: str,
