@@ -3,7 +3,8 @@ exist, or with a deletion on time of a row that was inserted behind it and late.
 
 Confluent. State: for the hash of each row the number of its copies. Two rows of one hash could hide such a deletion,
 which 64 bits make too rare to matter. No other result depends on the check. Rows that are late for all readers of the
-source are forgotten, and not checked.
+source are forgotten, and not checked. Copies of rows that will be forgotten are counted when a deletion asks for them:
+without deletions most are forgotten before.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_numbers, save_numbers
-from .values.change import Change, Numbers
+from .values.change import Change, Numbers, has_large_weights
 from .values.rows import Rows
 from .values.value_columns import FixedColumn
 
+_UNCOUNTED: Final = 1 << 18
+"""The most hashes that wait to be counted: a deletion counts them, which must not take long."""
 _NAMED: Final = 3
 """The most splits that an error names."""
 
@@ -69,6 +72,34 @@ class _Deleted:
     rows: Rows
     hashes: Rows
     marks: Numbers | None
+
+
+class _Uncounted:
+    """Changes of hashes, as they came. They are forgotten part by part."""
+
+    def __init__(self) -> None:
+        self.rows = self.nbytes = 0
+        self._parts: list[tuple[Change, int | None]] = []
+        """Each part with its greatest tick."""
+
+    def add(self, change: Change, ticks: Numbers | None) -> None:
+        last = None if ticks is None or not len(ticks) else int(ticks.max())
+        self._parts.append((change, last))
+        self.rows += len(change)
+        self.nbytes += change.nbytes
+
+    def forget_below(self, low: int) -> None:
+        parts = [(change, last) for change, last in self._parts if last is None or last >= low]
+        if len(parts) < len(self._parts):
+            self._parts = parts
+            self.rows = sum(len(change) for change, _ in parts)
+            self.nbytes = sum(change.nbytes for change, _ in parts)
+
+    def take(self) -> Change | None:
+        """All changes as one; None where there are none."""
+        changes = [change for change, _ in self._parts]
+        self._parts, self.rows, self.nbytes = [], 0, 0
+        return Change.joined(changes) if changes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +142,7 @@ class RetractionCheck(ChangeOperator):
         self._horizon = None if event_time is None else event_time.horizon
         self._kept = _HASHES if self._horizon is None else _TIMED_HASHES
         self._counts = Arrangement(self._kept.types, (0,), depth=0)
+        self._uncounted = _Uncounted()
         self._low = NEVER
         """Earlier ticks are forgotten."""
         self._forgetting = Forgetting((self._counts, 1))
@@ -133,7 +165,9 @@ class RetractionCheck(ChangeOperator):
                 rows, weights, ticks = rows.take(checked), weights.take(checked), (FixedColumn(times.take(checked)),)
                 marks, passed = marks.take(checked), passed.take(checked)
         hashes = Rows([FixedColumn(rows.hashes().view(np.int64)), *ticks], len(rows))
-        self._counts.insert(Change(hashes, weights))
+        self._uncounted.add(Change(hashes, weights), ticks[0].values if ticks else None)
+        if not ticks or self._uncounted.rows > _UNCOUNTED or has_large_weights(change):
+            self._count()  # numbers of copies beyond 64 bits are an error of this epoch
         fewer = np.flatnonzero(weights < 0)
         if len(fewer):
             self._deleted.append(
@@ -150,12 +184,20 @@ class RetractionCheck(ChangeOperator):
             return ()
         if self._event_time is not None and self._horizon is not None:
             self._low = max(self._low, self._event_time.ticks.at(watermark) - self._horizon + 1)
+            self._uncounted.forget_below(self._low)
             self._forgetting.below(self._low)
         return ()
+
+    def _count(self) -> None:
+        change = self._uncounted.take()
+        if change is not None:
+            self._counts.insert(change)
 
     def settle(self) -> None:
         deleted, self._deleted = self._deleted, []
         late, self._late = _Behind.all_of(self._late), []
+        if deleted:
+            self._count()
         for part in deleted:
             rows = part.rows
             totals = sums_at(self._counts.find(part.hashes), (), len(rows))
@@ -170,12 +212,13 @@ class RetractionCheck(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + sum(part.rows.nbytes for part in self._deleted)
+        return super().nbytes + self._uncounted.nbytes + sum(part.rows.nbytes for part in self._deleted)
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("counts", self._counts, self._kept)
 
     def save(self, state: StateWriter) -> None:
+        self._count()
         super().save(state)
         if self._horizon is not None:
             save_numbers(state, "forgotten", 1, {"low": self._low})

@@ -1,11 +1,20 @@
 """Deletions of rows that are not there."""
 
+from collections import Counter
+
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tidegate.operators.changes import retraction_check
+from tidegate.operators.changes.event_time.row_watermarks import EventTime
+from tidegate.operators.changes.event_time.window_closing import Ticks
 from tidegate.operators.changes.retraction_check import RetractionCheck
+from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import ExecutionError
 
+from ...searching import tries
 from .timed import change, run_epoch
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -27,3 +36,47 @@ def test_deleting_a_row_that_is_not_there_is_an_error_that_names_it() -> None:
     run_epoch(known, [(0, change(SCHEMA, [((1, "x"), 1, ())], 0))])
     with pytest.raises(ExecutionError, match=r"source 'edges': the row \{'k': 1, 'v': 'x'\} .* it has -1 copies"):
         run_epoch(known, [(0, change(SCHEMA, [((1, "x"), -2, ())], 0))])
+
+
+TIMED = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("watermark", pa.int64())])
+BY_TIME = EventTime(column="t", delay=0, ahead=None, idle=None, parts=1, ticks=Ticks(), horizon=10)
+
+
+@settings(max_examples=tries(60), deadline=None)
+@given(
+    epochs=st.lists(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-1, 1, 1, 2])), max_size=6), max_size=8),
+    saves=st.sets(st.integers(0, 7)),
+    most=st.sampled_from([0, 3, 1 << 18]),
+)
+def test_the_first_epoch_with_more_deletions_than_insertions_fails_whenever_rows_are_counted(
+    epochs: list[list[tuple[int, int]]], saves: set[int], most: int
+) -> None:
+    check, total = RetractionCheck(TIMED, "edges", BY_TIME), Counter[int]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(retraction_check, "_UNCOUNTED", most)
+        for number, epoch in enumerate(epochs):
+            for k, weight in epoch:
+                total[k] += weight
+            received = [(0, change(TIMED, [((k, 50, 40), weight, ())], 0)) for k, weight in epoch]
+            if min(total.values(), default=0) < 0:
+                with pytest.raises(ExecutionError, match="deleted more often than inserted"):
+                    run_epoch(check, received)
+                return
+            run_epoch(check, received)
+            if number in saves:
+                state = MemoryState()
+                check.save(state)
+                check = RetractionCheck(TIMED, "edges", BY_TIME)
+                check.load(state)
+
+
+def test_rows_that_no_reader_needs_are_forgotten_before_they_are_counted() -> None:
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    sizes = []
+    for start in range(0, 1_000, 20):
+        run_epoch(check, [(0, change(TIMED, [((at, start + at, start), 1, ()) for at in range(20)], 0))])
+        check.advance(start + 20)
+        sizes.append(check.nbytes)
+    assert len(set(sizes[5:])) == 1
+    with pytest.raises(ExecutionError, match="deleted more often than inserted"):
+        run_epoch(check, [(0, change(TIMED, [((19, 999, 1_000), -2, ())], 0))])
