@@ -172,7 +172,7 @@ def test_each_final_window_comes_once_when_the_watermark_has_passed_its_midnight
             ended = marks[number]
             assert total == Counter(row for row in expected if ended is not None and row[1] + lateness <= ended)
     assert total == Counter(expected)
-    with client.create_task(calendar.late_plan(kind), mode="continuous", channels=channels) as task:
+    with client.create_task(calendar.late_rows(kind).to_plan(), mode="continuous", channels=channels) as task:
         for answer in run_epochs(task, [changes(kind, epoch) for epoch in epochs], last=True):
             late += sum(answer.column("_weight").to_pylist())
     in_a_window = {row for row in naive.late if list(calendar.spans.of(row[0]))} if calendar.spans else set()
