@@ -1,4 +1,4 @@
-"""Memory of large arrays, used again once nobody has an array in it any more.
+"""Memory of arrays of some hundred KiB, used again once nobody has an array in it any more.
 
 Memory that comes fresh from the system costs more than to write rows into it: the system clears each of its pages.
 """
@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 WORTH_BYTES: Final = 128 << 10
 """Smaller arrays are in memory that the process keeps anyway."""
+HUGE_BYTES: Final = 4 << 20
+"""Larger arrays come fresh at little cost: NumPy asks the system for huge pages."""
 MOST_LARGER: Final = 2
 """An array takes memory of up to so many times its own size."""
 
@@ -27,7 +29,7 @@ class ReusedMemory:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """An array with any values in it. Its memory is its own until the array and all views of it are gone."""
         size = math.prod(shape) * dtype.itemsize
-        if size < WORTH_BYTES:
+        if not WORTH_BYTES <= size <= HUGE_BYTES:
             return np.empty(shape, dtype)
         memory = self._taken(size)
         # Not over an array, whose views would keep that one alive, but not this one.

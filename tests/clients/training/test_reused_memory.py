@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidegate.training.order.reused_memory import WORTH_BYTES, ReusedMemory
+from tidegate.training.order.reused_memory import HUGE_BYTES, WORTH_BYTES, ReusedMemory
 
 LARGE = WORTH_BYTES
 
@@ -60,6 +60,12 @@ def test_a_small_array_takes_no_memory_of_a_much_larger_one() -> None:
     before = address(large)
     del large
     assert address(arrays.empty((2 * LARGE,), np.dtype(np.uint8))) != before
+
+
+def test_memory_of_huge_arrays_is_not_kept() -> None:
+    arrays = ReusedMemory()
+    assert arrays.empty((HUGE_BYTES + 1,), np.dtype(np.uint8)).base is None
+    assert arrays.empty((HUGE_BYTES,), np.dtype(np.uint8)).base is not None
 
 
 def test_an_array_may_outlive_the_memory_of_the_others() -> None:
