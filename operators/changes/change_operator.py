@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -44,6 +44,9 @@ class ChangeOperator(ABC):
 
     forgetting: Sequence[Forgetting] = ()
     """The kept rows that the watermark bounds."""
+
+    watermark_inputs: Container[int] = ()
+    """Inputs whose watermark alone counts: none of their rows comes to the operator."""
 
     @abstractmethod
     def receive(self, port: int, change: Change) -> Iterable[Change]:

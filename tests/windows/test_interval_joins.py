@@ -185,6 +185,16 @@ def test_lateness_of_one_side_alone(client: tidegate.Client) -> None:
     assert sum(map(changes_of, epochs), Counter()) == Counter()
 
 
+def test_the_late_rows_of_each_side_are_counted_without_the_rows_of_the_other(client: tidegate.Client) -> None:
+    near = Near("inner", 5, 5, delays=(3, 0))
+    sides = {"l": [(10, "a", 1), (6, "a", 2), (7, "a", 3)], "r": [(100, "a", 4), (9, "a", 5), (10, "a", 6)]}
+    with client.create_task(near.plan(final=True), mode="continuous") as task:
+        task.run_epoch({name: table(rows) for name, rows in sides.items()})
+        late = [part.rows_in - part.rows_out for part in task.statistics().operators if part.operator == "OnTime"]
+    on_time = [near.on_time(rows, side) for side, rows in enumerate(sides.values())]
+    assert late == [len(rows) - len(punctual) for rows, punctual in zip(sides.values(), on_time, strict=True)] == [1, 2]
+
+
 @pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
 def test_every_kind_of_time(client: tidegate.Client, time: Time) -> None:
     near = Near("left", 2, 3)

@@ -28,6 +28,8 @@ class OnTime(ChangeOperator):
     the columns `output`. Of a second input, the watermark alone counts.
     """
 
+    watermark_inputs = (1,)
+
     def __init__(self, schema: pa.Schema, closing: RowClosing, output: range, *, marked: bool, late: bool) -> None:
         self.schema = schema
         self._closing = closing
@@ -36,9 +38,7 @@ class OnTime(ChangeOperator):
         self._late = late
         self._tick = NEVER
 
-    def receive(self, port: int, change: Change) -> Iterable[Change]:
-        if port:
-            return ()
+    def receive(self, _port: int, change: Change) -> Iterable[Change]:
         rows = change.rows
         ticks = np.full(len(rows), self._tick, dtype=np.int64)
         if self._marked:

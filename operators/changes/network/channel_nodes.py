@@ -149,6 +149,8 @@ class OperatorNode(Node):
         self._touched_before = counters.touched - self.operator.touched
 
     def receive(self, port: int, change: Change) -> None:
+        if port in self.operator.watermark_inputs:
+            return
         self.rows_in += change.rows.count
         self._run(self.operator.receive, port, change)
 
