@@ -49,7 +49,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[tidegate.Client]:
     monkeypatch.setattr(
         rows, "scattered", lambda columns: left_apart.append(columns) or scattered_column.scattered(columns)
     )
-    monkeypatch.setattr(wide_rows, "_WIDE", -1)
+    monkeypatch.setattr(wide_rows, "WIDE", -1)
     monkeypatch.setattr(wide_rows, "_LEAST", -1)
     monkeypatch.setattr(scattered_column, "_AT_ONCE", 32)
     for module in (arrangement, portions, regroup, window):

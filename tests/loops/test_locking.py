@@ -112,12 +112,12 @@ def two_epochs(client: tidegate.Client, channels: int, monkeypatch: pytest.Monke
     complete = ContinuousComputation.complete
     ahead: dict[int, Ahead] = {}
 
-    def completed(self: ContinuousComputation) -> Iterator[object]:
+    def completed(self: ContinuousComputation, number: int) -> Iterator[object]:
         network = self._network
         order = ahead.setdefault(id(network), Ahead(self._ports["seeds"]))
         with monkeypatch.context() as patch:
             patch.setattr(self, "_network", Ending(network, order))
-            yield from complete(self)
+            yield from complete(self, number)
 
     monkeypatch.setattr(ContinuousComputation, "complete", completed)
     with client.create_task(ENTERING, mode="continuous", channels=channels) as task:

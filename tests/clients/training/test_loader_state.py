@@ -53,7 +53,7 @@ CHANGES: Final[dict[str, Any]] = {
     "auto_cores": 2,
     "parallel_threshold_seconds": 0,
     "executor": "local",
-    "spark_threshold_bytes": 0,
+    "spark_threshold_bytes": TaskOptions().spark_threshold_bytes,  # no other one fits an executor that is not Spark
     "broadcast": ["samples"],
     "memory_limit": 1 << 30,
     "slot_memory": 1 << 28,
