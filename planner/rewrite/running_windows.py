@@ -16,14 +16,14 @@ def first_and_last(tick: ir.Expression, plan_path: str) -> tuple[ir.Measure, ir.
 
 def numbered_rows(rows: ir.Project, partitions: tuple[ir.Field, ...], order: Sequence[ir.Field]) -> ir.Window:
     """The rows with their numbers within their group of keys, from 1 on."""
-    return _over(rows, [window_call("row_number", plan_path=rows.plan_path)], partitions, order, ir.BoundsKind.ROWS)
+    return _over(rows, window_call("row_number", plan_path=rows.plan_path), partitions, order, ir.BoundsKind.ROWS)
 
 
 def next_to(
     rows: ir.Project, column: ir.Field, partitions: tuple[ir.Field, ...], order: Sequence[ir.Field]
 ) -> ir.Window:
     """The rows with the column's value in the next row of their group of keys; null in the last row."""
-    return _over(rows, [window_call("lead", column, plan_path=rows.plan_path)], partitions, order, ir.BoundsKind.ROWS)
+    return _over(rows, window_call("lead", column, plan_path=rows.plan_path), partitions, order, ir.BoundsKind.ROWS)
 
 
 def up_to_time(
@@ -31,29 +31,16 @@ def up_to_time(
 ) -> ir.Window:
     """The rows with a function over those of the same group of keys up to their time."""
     call = window_call(name, argument, plan_path=rows.plan_path)
-    return _over(rows, [call], partitions, (tick,), ir.BoundsKind.RANGE)
-
-
-def carried_on(
-    rows: ir.Project, columns: Sequence[ir.Field], partitions: tuple[ir.Field, ...], tick: ir.Field
-) -> ir.Window:
-    """The rows with the last value of each column that is not null, among those of the same group of keys up to their
-    time.
-    """
-    calls = [window_call("last_not_null", column, plan_path=rows.plan_path) for column in columns]
-    return _over(rows, calls, partitions, (tick,), ir.BoundsKind.RANGE)
+    return _over(rows, call, partitions, (tick,), ir.BoundsKind.RANGE)
 
 
 def _over(
     rows: ir.Project,
-    calls: Sequence[ir.WindowCall],
+    call: ir.WindowCall,
     partitions: tuple[ir.Field, ...],
     order: Sequence[ir.Field],
     bounds: ir.BoundsKind,
 ) -> ir.Window:
     sorts = tuple(ir.SortKey(expression=column, direction=ir.Direction.ASC_NULLS_LAST) for column in order)
-    over = [
-        replace(call, partitions=partitions, sorts=sorts, upper=ir.Bound(offset=0), bounds=bounds) for call in calls
-    ]
-    schema = (*rows.schema, *(call.type for call in over))
-    return ir.Window(input=rows, calls=tuple(over), schema=schema, plan_path=rows.plan_path)
+    call = replace(call, partitions=partitions, sorts=sorts, upper=ir.Bound(offset=0), bounds=bounds)
+    return ir.Window(input=rows, calls=(call,), schema=(*rows.schema, call.type), plan_path=rows.plan_path)

@@ -6,7 +6,7 @@ from .. import ir
 from ..functions.added_calls import call, measure
 from ..ir import types as t
 from ..ir.building import INT64, columns, int64, project
-from .running_windows import carried_on, up_to_time
+from .running_windows import up_to_time
 
 
 def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
@@ -22,7 +22,7 @@ def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
     nothing = ir.Literal(value=None, type=t.nullable(INT64))
     begins = ir.IfThen(clauses=((goes_on, nothing),), otherwise=tick, type=t.nullable(INT64))
     begun = project(before, (*columns(keyed.schema), begins), plan_path)
-    rows = carried_on(begun, columns(begun.schema)[-1:], partitions, tick)
+    rows = up_to_time(begun, "last_not_null", columns(begun.schema)[-1], partitions, tick)
     own = (measure("max", tick, plan_path=plan_path), *windows.measures)
     grouping = (columns(rows.schema)[-1], *partitions)
     groups = ir.Aggregate(

@@ -15,7 +15,7 @@ from ...operators.changes.event_time.window_closing import CountClosing, Session
 from .. import ir
 from ..ir import types as t
 from ..ir.visit import has, transform_relations
-from .as_of_joins import as_of, latest_rows
+from .as_of_joins import as_of
 from .count_windows import count_groups
 from .interval_joins import join_of
 from .session_windows import session_groups
@@ -28,7 +28,7 @@ _FALSE: Final = ir.Literal(value=False, type=t.Boolean(nullable=False))
 
 def end_windows_at_barriers(plan: ir.Plan) -> ir.Plan:
     """The plan with all windows of time as aggregates, and without late rows."""
-    return _lowered(plan, _of_an_epoch)
+    return _lowered(plan, _without_rows_or_windows)
 
 
 def lower_windows_of_changes(plan: ir.Plan) -> ir.Plan:
@@ -57,10 +57,6 @@ def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
 
 def _is_final(relation: ir.Relation) -> bool:
     return isinstance(relation, ir.OfTime) and (isinstance(relation, ir.LateRows) or relation.final)
-
-
-def _of_an_epoch(relation: ir.Relation) -> ir.Relation:
-    return latest_rows(relation) if isinstance(relation, ir.AsOfJoin) else _without_rows_or_windows(relation)
 
 
 def _without_rows_or_windows(relation: ir.Relation) -> ir.Relation:

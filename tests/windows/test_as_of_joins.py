@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from substrait.builders import type as type_
 
 import tidegate
 from tidegate import windows
@@ -196,37 +193,3 @@ def test_pruned_columns_still_order_rows_of_one_time(client: tidegate.Client) ->
     rows = {"l": pa.table({"t": [5]}), "r": pa.table({"t": [3, 3], "first": [2, 1], "second": [10, 20]})}
     with client.create_task(joined.to_plan()) as task:
         assert task.run_epoch(rows).table().column(0).to_pylist() == [10]
-
-
-@pytest.mark.parametrize("how", ["left", "inner"])
-def test_more_right_rows_than_fit_into_memory_are_joined(client: tidegate.Client, how: str) -> None:
-    """Each value, and each null, is that of the latest row."""
-    random = np.random.default_rng(7)
-    left, right = (
-        pa.table(
-            {
-                "t": random.permutation(4 * rows)[:rows],
-                "k": random.integers(0, 100, rows),
-                "n": pa.array(random.integers(0, 9, rows), mask=random.random(rows) < 0.3),
-                "s": pa.array([f"{at}{'x' * (at % 20)}" if at % 3 else None for at in range(rows)]),
-                "m": pa.array([[at, None] if at % 5 else None for at in range(rows)], pa.list_(pa.int64())),
-            }
-        )
-        for rows in (50_000, 200_000)
-    )
-    types = {"t": sub.i64, "k": sub.i64, "n": sub.i64, "s": sub.string, "m": type_.list(type_.i64())}
-    sides = [sub.read_named_table(name, types) for name in ("l", "r")]
-    plan = windows.as_of_join(*sides, "t", keys=["k"], how=how).to_plan()
-    with client.create_task(plan, memory_limit=32 << 20) as task:
-        answer = task.run_epoch({"l": left, "r": right}).table()
-    connection = duckdb.connect()
-    connection.register("l", left)
-    connection.register("r", right)
-    expected = connection.sql(f"SELECT * FROM l ASOF {how} JOIN r ON l.k = r.k AND l.t >= r.t").to_arrow_table()
-    names = [f"c{at}" for at in range(answer.num_columns)]
-    assert sorted_rows(answer.rename_columns(names)) == sorted_rows(expected.rename_columns(names))
-
-
-def sorted_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    ordered: list[dict[str, Any]] = rows.sort_by([("c0", "ascending"), ("c1", "ascending")]).to_pylist()
-    return ordered
