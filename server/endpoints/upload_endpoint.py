@@ -63,19 +63,19 @@ class Uploads:
 
     async def _begin(self, request: pb.UploadRequest) -> Reception:
         """A thread that has begun an upload goes on when its call is cancelled: what it has begun then is dropped."""
-        begin = self._backend.begin_upload
-        beginning = asyncio.ensure_future(called(self._threads, begin, request.task, request.name, group=request.group))
+        beginning = asyncio.ensure_future(self._begun(request))
         self._note(beginning)
-        beginning.add_done_callback(self._begun)
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             beginning.add_done_callback(self._drop_begun)
             raise
 
-    def _begun(self, beginning: asyncio.Future[Reception]) -> None:
-        if not beginning.cancelled() and beginning.exception() is None:
-            self._receptions.add(beginning.result())
+    async def _begun(self, request: pb.UploadRequest) -> Reception:
+        begin = self._backend.begin_upload
+        reception = await called(self._threads, begin, request.task, request.name, group=request.group)
+        self._receptions.add(reception)
+        return reception
 
     def _drop_begun(self, beginning: asyncio.Future[Reception]) -> None:
         if not beginning.cancelled() and beginning.exception() is None:
