@@ -21,28 +21,19 @@ from tidegate.operators.write import Write
 from tidegate.proto.errors import ExecutionError
 
 from ..searching import tries
+from .clicks import COUNT, EPOCHS, clicks, fed, writing_client
 from .naive import Row
 from .running import TIMES, rows_of
 from .test_final_windows import KINDS, Kind, Naive, changes, cut, run
 
-COUNT = sub.f.count().alias("rows")
-CLICKS = pa.schema([("t", pa.int64()), ("k", pa.string())])
-EPOCHS = [[(1, "a"), (12, "b")], [(3, "a"), (11, "b"), (25, "a")], [(4, "c"), (4, "c"), (26, "a")], [(60, "a")]]
-"""The rows at 3, 4 and 4 are late for windows of 10."""
 ROWS = st.lists(st.tuples(st.integers(-30, 60), st.sampled_from(["a", "b", None]), st.integers(0, 3)), max_size=40)
 _numbers = count()
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[tidegate.Client]:
-    for name in ("tables", "checkpoints"):
-        (tmp_path / name).mkdir()
-    with tidegate.local(write_root=tmp_path / "tables", checkpoint_root=str(tmp_path / "checkpoints")) as opened:
+    with writing_client(tmp_path) as opened:
         yield opened
-
-
-def clicks() -> Any:
-    return windows.watermark(sub.read_named_table("clicks", {"t": sub.i64, "k": sub.string}), "t")
 
 
 def late(name: str = "late", **how: Any) -> Any:
@@ -51,10 +42,6 @@ def late(name: str = "late", **how: Any) -> Any:
 
 def final() -> Any:
     return windows.tumbling(clicks(), "t", 10, keys=["k"], measures=[COUNT], final=True)
-
-
-def fed(rows: list[tuple[int, str]]) -> dict[str, Any]:
-    return {"clicks": pa.Table.from_pylist([{"t": t, "k": k} for t, k in rows], CLICKS)}
 
 
 def table(tmp_path: Path, name: str = "late") -> Counter[Row]:

@@ -10,28 +10,17 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-import substrait.dataframe as sub
 
 import tidegate
 from tidegate import windows
 
-COUNT = sub.f.count().alias("rows")
-CLICKS = pa.schema([("t", pa.int64()), ("k", pa.string())])
-EPOCHS = [[(1, "a"), (12, "b")], [(3, "a"), (11, "b"), (25, "a")], [(4, "c"), (4, "c"), (26, "a")], [(60, "a")]]
-"""The rows at 3, 4 and 4 are late for windows of 10."""
+from .clicks import COUNT, EPOCHS, clicks, fed, writing_client
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[tidegate.Client]:
-    for name in ("tables", "checkpoints"):
-        (tmp_path / name).mkdir()
-    with tidegate.local(write_root=tmp_path / "tables", checkpoint_root=str(tmp_path / "checkpoints")) as opened:
+    with writing_client(tmp_path) as opened:
         yield opened
-
-
-def clicks() -> Any:
-    rows = sub.read_named_table("clicks", {"t": sub.i64, "k": sub.string})
-    return windows.watermark(rows, "t")
 
 
 def per_ten(**how: Any) -> Any:
@@ -44,10 +33,6 @@ def late() -> Any:
 
 def written(rows: Any, **how: Any) -> Any:
     return rows.write_named_table(["out"], **how).to_plan()
-
-
-def fed(rows: list[tuple[int, str]]) -> dict[str, Any]:
-    return {"clicks": pa.Table.from_pylist([{"t": t, "k": k} for t, k in rows], CLICKS)}
 
 
 def table(tmp_path: Path) -> Counter[tuple[Any, ...]]:
