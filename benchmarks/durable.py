@@ -160,8 +160,7 @@ def feed_ahead(task: tidegate.Task, splits: Sequence[pa.Table]) -> list[pa.Table
     """The answers to the splits, an epoch each. Epochs are fed while the ones before them are computed."""
     answers = []
     for number, split in enumerate(splits):
-        task.add_split("rows", split)
-        task.request_barrier()
+        task.feed_epoch({"rows": split})
         if number >= AHEAD:
             answers.append(task.read_epoch())
     while len(answers) < len(splits):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -30,6 +31,7 @@ from .proto.service import Service
 from .proto.statistics import Statistics
 from .proto.values import (
     Added,
+    AddRequest,
     Barrier,
     Blocked,
     Checkpoint,
@@ -271,6 +273,27 @@ class Task:
         last_numbers(through)
         self._service.no_more_splits(self.id, source, through)
 
+    def feed_epoch(
+        self,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]],
+        *,
+        checkpoint: bool | str = False,
+        watermarks: Mapping[str, int] | None = None,
+        idle: Sequence[str] = (),
+    ) -> int:
+        """Add the splits and seal them into the next epoch, and return its number. Does not wait for the epoch.
+
+        The same as `add_split` for each, then `request_barrier`, but as one call: a durable task waits for the disk
+        once. Refused while there are splits of any client that are not sealed. A call that was refused (the service
+        holds all the epochs that it may: read one) may be repeated with the same splits: none is added twice.
+
+        >>> task.feed_epoch({"sales": "monday.parquet"}), task.feed_epoch({"sales": "tuesday.parquet"})
+        (1, 2)
+        >>> task.read_epoch().to_pylist()
+        [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
+        """
+        return self._feed.feed(splits, seal_of(checkpoint, watermarks, idle))
+
     def run_epoch(
         self,
         splits: Mapping[str, SplitLike | Sequence[SplitLike]],
@@ -306,16 +329,24 @@ class Task:
         while True:
             try:
                 due = self._due()
-                frames = self._feed.take(step, number, self._position, due, seal, send)
+                frames = self._feed.take(step, number, seal, send, partial(self._send, due))
             except Exhausted as full:
                 if full.reason != "OUTPUT_UNREAD":
                     raise
                 self._frames(wait=1.0)
                 self.acknowledge(self._position)
             else:
+                self._feed.taken(step, number)
                 if step.through is not None:
                     self._taken(frames, due)
                 return
+
+    def _send(self, due: Cursor | None, request: AddRequest) -> Sequence[Frame]:
+        """Add splits; if they are the last of their epoch, read it, and acknowledge `due`."""
+        if request.seal is None:
+            self._service.add_splits(self.id, request)
+            return ()
+        return self._service.run_epoch(self.id, request, self._position, acknowledge=due)
 
     # Reading
 

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -18,8 +19,6 @@ from ..proto.values import (
     MIB,
     Added,
     AddRequest,
-    Cursor,
-    Frame,
     InlineSplit,
     MissingColumns,
     Seal,
@@ -33,6 +32,8 @@ from .sending import Sending
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
 STEP_SPLITS: Final = 1000
+
+A = TypeVar("A")
 
 Numbered = tuple[str, Split, int | None]
 
@@ -82,6 +83,7 @@ class Feed:
         self._task = info.id
         self._changed = threading.Condition()
         self._fed_now: set[str] = set()
+        self._feeding_epochs = threading.Lock()
         self.sealed = 0
         self._last: dict[str, int] = {}
         self._unsealed: dict[str, int] = {}
@@ -226,30 +228,35 @@ class Feed:
         # Naming the last number of every source refuses to seal splits that another client has added meanwhile.
         yield Step(splits=held, through=last)
 
-    def take(
-        self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, seal: Seal, send: Sending
-    ) -> Sequence[Frame]:
-        """Add a step's splits, whose files `send` has sent, to epoch `number`.
+    def feed(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], seal: Seal) -> int:
+        """Add the splits and seal them, the last ones and the seal in one call. Refused, it may be repeated."""
+        with self._feeding_epochs, self.sending() as send:
+            number = self.sealed + 1
+            steps = []
+            for step in self.steps(splits, send):
+                self.take(step, number, seal, send, partial(self._service.add_splits, self._task))
+                steps.append(step)
+            for step in steps:  # not before: a call that is repeated gives the splits the same numbers
+                self.taken(step, number)
+            return number
 
+    def take(self, step: Step, number: int, seal: Seal, send: Sending, call: Callable[[AddRequest], A]) -> A:
+        """The answer of `call` to a step of epoch `number`, whose files `send` has sent."""
 
-        The last step acknowledges, seals as `seal` says, and returns the frames at `cursor`.
-        """
-
-        def call(now: Sequence[Split]) -> Sequence[Frame]:
+        def ask(now: Sequence[Split]) -> A:
             splits = [(source, one, sequence) for (source, _, sequence), one in zip(step.splits, now, strict=True)]
-            if step.through is None:
-                self._service.add_splits(self._task, AddRequest(splits=splits, epoch=number))
-                return ()
-            request = AddRequest(splits=splits, epoch=number, seal=replace(seal, through=step.through))
-            return self._service.run_epoch(self._task, request, cursor, acknowledge=acknowledge)
+            last = None if step.through is None else replace(seal, through=step.through)
+            return call(AddRequest(splits=splits, epoch=number, seal=last))
 
         with self._feeding({source for source, _, _ in step.splits}):
-            frames = send.call([one for _, one, _ in step.splits], call)
-            for source, _, sequence in step.splits:
-                self._added(source, sequence or 0, number)
-            if step.through is not None:
-                self._sealed(number)
-            return frames
+            return send.call([one for _, one, _ in step.splits], ask)
+
+    def taken(self, step: Step, number: int) -> None:
+        """Remember that the service has a step of epoch `number`."""
+        for source, _, sequence in step.splits:
+            self._added(source, sequence or 0, number)
+        if step.through is not None:
+            self._sealed(number)
 
 
 def _inline_bytes(built: Split) -> int:

@@ -116,8 +116,7 @@ class Ledger:
 
         A task without splits takes as many as a request has.
         """
-        held = sum(len(source.splits) for source in self.fed.values())
-        if not held or held + splits <= self._most_splits:
+        if not (held := sum(len(source.splits) for source in self.fed.values())) or held + splits <= self._most_splits:
             return
         waits = f"{held:,} splits wait, and queue_bytes allows {self._most_splits:,}, however small the splits are"
         if self.has_unsealed:
@@ -163,7 +162,7 @@ class Ledger:
                 return False
             following[split.source] += 1
         if seals:
-            self._may_seal()
+            self.check_may_seal()
         return True
 
     def commit(
@@ -231,7 +230,7 @@ class Ledger:
             and self._wishes.has_said(self.sealed, said)
         ):
             return self._join(self.sealed, seal.checkpoint, said), False
-        self._may_seal()
+        self.check_may_seal()
         return self._seal(bounds, now_us, seal.checkpoint, said), True
 
     def _check_not_ended(self) -> None:
@@ -241,7 +240,8 @@ class Ledger:
                 reason="TASK_ENDED",
             )
 
-    def _may_seal(self) -> None:
+    def check_may_seal(self) -> None:
+        """Raise what keeps the open epoch from being sealed now."""
         self._check_not_ended()
         if self._unread >= self.max_pending_epochs:
             raise Exhausted(

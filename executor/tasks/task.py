@@ -129,6 +129,10 @@ class Task:
         Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
         """
         added = []
+        with self._task_state.lock:
+            ledger = self._task_state.ledger
+            if request.seal is not None and request.epoch == ledger.open.number:
+                ledger.check_may_seal()  # before splits are added, so that a refused call adds none
         with self._recorded(wake=wake):
             for source, split, number in request.splits:
                 added.append(self._adding.add(source, self._own(split), number, request.epoch))
