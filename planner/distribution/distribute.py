@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from ...proto.errors import InternalError
 from .. import ir
 from ..analysis.recursions import steady, with_fixed
+from ..analysis.selective_tests import SEARCHING
 from ..ir import tree
 from ..ir.visit import parts, rebuilt, relations, subqueries_of, with_subqueries
 from ..ir.walk import unroll
@@ -33,7 +34,6 @@ _COMPUTE: Final = 4.0
 _MATCH: Final = 100.0
 """Nanoseconds to search a text for a pattern, reading the text included."""
 
-_MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "regexp_replace", "strpos"})
 _GROWTH: Final = 4.0
 """Rows that come out of a loop for each row that it reads: a guess."""
 
@@ -288,4 +288,4 @@ def _with_inputs(relation: ir.Recursion | ir.Rounds, inputs: Mapping[ir.Relation
 
 
 def _matches(expression: ir.Expression) -> int:
-    return sum(isinstance(part, ir.Call) and part.function.name in _MATCHING for part in parts(expression))
+    return sum(isinstance(part, ir.Call) and part.function.name in SEARCHING for part in parts(expression))

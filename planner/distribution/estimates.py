@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from .. import ir
+from ..analysis.selective_tests import SELECTIVE
 from ..ir import types as t
 from ..ir.boolean import conjuncts
 from ..ir.visit import is_column
@@ -20,7 +21,6 @@ _GROUPS: Final = 0.1
 _PAIRS: Final = 0.5
 _ANTI: Final = 0.5
 _CROSSED: Final = 0.1
-_PICKING: Final = frozenset({"equal", "like", "starts_with", "contains", "ends_with"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _kept(term: ir.Expression) -> float:
     match term:
         case ir.OneOf():
             return _CHOICE
-        case ir.Call(function=function) if function.name in _PICKING:
+        case ir.Call(function=function) if function.name in SELECTIVE:
             return _EQUALITY
         case ir.Call(function=function, arguments=((ir.Call() | ir.OneOf()) as inner,)) if function.name == "not":
             return max(1 - _kept(inner), _RANGE)

@@ -16,6 +16,7 @@ from typing import Final
 
 from .. import ir
 from ..analysis.outer_references import OuterReferences
+from ..analysis.selective_tests import SELECTIVE
 from ..ir.boolean import conjuncts, is_and
 from ..ir.building import columns, project
 from ..ir.types import nullable
@@ -28,8 +29,6 @@ _LOOK: Final = 64
 """The most relations of the other side in which the pass looks for a selective filter: a bound that keeps the pass
 linear.
 """
-
-_SELECTIVE: Final = frozenset({"equal", "like", "starts_with", "contains"})
 
 
 def reduce_aggregates(plan: ir.Plan) -> ir.Plan:
@@ -140,7 +139,7 @@ def _filter_terms(nodes: Iterator[ir.Relation]) -> Iterator[ir.Expression]:
 def _picks(term: ir.Expression) -> bool:
     if isinstance(term, ir.OneOf):
         return True
-    if not isinstance(term, ir.Call) or term.function.name not in _SELECTIVE:
+    if not isinstance(term, ir.Call) or term.function.name not in SELECTIVE:
         return False
     return any(isinstance(argument, ir.Literal) for argument in term.arguments)
 

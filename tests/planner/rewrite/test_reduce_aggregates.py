@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tidegate.planner import ir
 from tidegate.planner.ir.visit import relations
@@ -114,3 +118,64 @@ def test_a_side_that_reads_an_enclosing_row_stays_where_it_is() -> None:
     inner = join(asking, totals(), ir.JoinType.INNER, eq(col(0), col(3)))
     correlated = filtered(read("items", item=I64, name=TEXT), subquery(ir.SubqueryKind.EXISTS, inner))
     assert reduce_aggregates(plan(correlated)).shared == ()
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        call("like", col(1, TEXT), lit("te%")),
+        call("like_escaped", col(1, TEXT), lit("te%"), lit("\\")),
+        call("regexp_like", col(1, TEXT), lit("^te")),
+        call("starts_with", col(1, TEXT), lit("te")),
+        call("ends_with", col(1, TEXT), lit("ea")),
+    ],
+    ids=lambda test: test.function.name,
+)
+def test_a_side_that_is_picked_by_a_pattern_is_asked_in_every_spelling(test: ir.Call) -> None:
+    picked = filtered(read("items", item=I64, name=TEXT), test)
+    joined = join(picked, totals(), ir.JoinType.INNER, eq(col(0), col(3)))
+    assert semi_joins(joined) == 1
+    assert rows(plan(joined), DATA) == [(1, "tea", 12, 1)]
+
+
+NUMBERS = st.one_of(st.none(), st.integers(0, 3))
+SOLD = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 9)), max_size=20)
+WANTED = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 9)), max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sold=SOLD, wanted=WANTED, least=st.integers(0, 20), is_semi=st.booleans(), is_left=st.booleans())
+def test_the_groups_are_those_of_the_whole_table(
+    sold: list[tuple[int | None, int | None, int]],
+    wanted: list[tuple[int | None, int | None, int]],
+    least: int,
+    is_semi: bool,
+    is_left: bool,
+) -> None:
+    """As in TPC-H's query 20: two keys, nulls among them, and a comparison with the sum."""
+    sales, asked = read("sales", a=I64, b=I64, v=I64), read("asked", a=I64, b=I64, v=I64)
+    sums = aggregate(sales, [col(0), col(1)], measure("sum", col(2)))
+    side = filtered(asked, call("or", eq(col(2), lit(1)), call("gt", col(2), lit(3))))
+    side = filtered(side, call("equal", call("add", col(0), col(1)), lit(3)))
+    first = 3 if is_left else 0  # of the asking side's columns
+    keys = [eq(col(first + at), col(at if is_left else 3 + at)) for at in (0, 1)]
+    condition = call("and", *keys, call("gte", col(2 if is_left else 5), lit(least)))
+    semi = ir.JoinType.RIGHT_SEMI if is_left else ir.JoinType.LEFT_SEMI
+    inputs = (sums, side) if is_left else (side, sums)
+    root = join(*inputs, semi if is_semi else ir.JoinType.INNER, condition)
+    assert reduce_aggregates(plan(root)).shared != ()
+
+    totals_of: Counter[tuple[int, int]] = Counter()
+    for a, b, value in sold:
+        if a is not None and b is not None:
+            totals_of[a, b] += value
+    expected: list[tuple[int | None, ...]] = []
+    for a, b, value in wanted:
+        if a is None or b is None or a + b != 3 or not (value == 1 or value > 3):
+            continue
+        total = totals_of[a, b]
+        if any((a, b) == row[:2] for row in sold) and total >= least:
+            other = () if is_semi else (a, b, total)
+            expected.append((*other, a, b, value) if is_left else (a, b, value, *other))
+    data = {"sales": table(sales, sold), "asked": table(asked, wanted)}
+    assert Counter(rows(plan(root), data)) == Counter(expected)
