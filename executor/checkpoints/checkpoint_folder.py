@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from ...proto.arrow.validation import validated
 from ...proto.errors import InvalidRequest, NotFound
+from ..ledger.fingerprint import Fingerprint, fingerprint
 from .disk import Disk
-from .fingerprint import Fingerprint, fingerprint
 from .manifest import Manifest, Part, damaged, decode, digest, encode
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from ..checkpoints.disk import Disk
-from ..checkpoints.fingerprint import Fingerprint, fingerprint
+from ..ledger.fingerprint import Fingerprint, fingerprint
 from ..ledger.split_digest import RowsStream, bytes_digest
 from .freed_files import FreedFiles
 from .group_commit import Journal, journal_failed

@@ -13,7 +13,7 @@ from ...operators.core.row_reader import reader_of
 from ...proto.arrow.validation import each_validated
 from ...proto.errors import Exhausted, SplitError
 from ..checkpoints.disk import Disk
-from ..checkpoints.fingerprint import Same, fingerprint
+from ..ledger.fingerprint import Same, fingerprint
 from ..ledger.split_book import SplitRows
 from ..ledger.split_digest import DIGEST_BYTES, RowsStream, bytes_digest
 from .journal_database import Statement

@@ -18,7 +18,7 @@ from ...proto.values import InlineSplit, MissingColumns
 from ..runtime.batch_store import Holding
 from .epoch import Commit
 from .sealed_epochs import SealedEpochs
-from .split_digest import RowsStream, inline_digest
+from .split_digest import RowsStream, rows_fingerprint
 
 _NAMED_AT_MOST = 100
 
@@ -97,9 +97,17 @@ class AcceptedSplit:
     def batches(self) -> tuple[pa.RecordBatch, ...]:
         return self.inline.batches() if self.inline is not None else ()
 
-    def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
-        """The digest of the split if it had these rows."""
-        return inline_digest(self.schema, batches, self.watermark, self.change_column, self.missing_columns)
+    def fingerprint(self, batches: Sequence[pa.RecordBatch]) -> bytes:
+        """The fingerprint of the split if it had these rows."""
+        assert self.schema is not None
+        split = InlineSplit(
+            schema=self.schema,
+            batches=tuple(batches),
+            watermark=self.watermark,
+            change_column=self.change_column,
+            missing_columns=self.missing_columns,
+        )
+        return rows_fingerprint(split)
 
 
 def origin_of(source: str, sequence: int) -> str:

@@ -294,7 +294,7 @@ class TaskManager:
     ) -> Sequence[Frame]:
         running = self._tasks.find(task)
         running.readers.check(cursor, acknowledge)
-        running.add_splits(request, wake=False)
+        running.add_splits(request, wake=False, lends=True)
         return running.readers.work_and_poll(cursor, acknowledge, None)
 
     def check_read(self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None) -> None:

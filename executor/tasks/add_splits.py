@@ -19,7 +19,7 @@ from ...proto.values import Added, AddRequest, FileSplit, FoundFile, InlineSplit
 from ..api.computation import Computation
 from ..ledger.ledger import Ledger
 from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
-from ..ledger.split_digest import RowsStream, digest_of_stream, split_digest
+from ..ledger.split_digest import RowsStream, digest_of_stream, rows_fingerprint, split_digest
 from ..ledger.transactions import Additions, Record, check_transaction, content_digest
 from ..runtime.batch_store import Holding
 from .task_state import TaskState
@@ -63,7 +63,8 @@ class Adding:
 
     # ------------------------------------------------------------------------------------------------ one split
 
-    def add(self, source: str, split: Split, sequence: int | None, epoch: int | None) -> Added:
+    def add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, lends: bool = False) -> Added:
+        """Add a split. Its rows stay in the memory of a caller who `lends` them, and calls `end_loan` afterwards."""
         task_state = self._task_state
         listed: tuple[FilePiece, ...] = ()
         if isinstance(split, FileSplit):
@@ -76,7 +77,7 @@ class Adding:
         with self._turn(source):
             with task_state.lock:
                 accepted, known = self._located(source, split, sequence, epoch)
-                if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
+                if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split, lends=lends):
                     return self._enter(accepted, split)
             if known is not None:
                 return self._duplicate(accepted, split, known)
@@ -89,13 +90,26 @@ class Adding:
                     raise
                 return self._enter(accepted, split)
 
-    def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
+    def end_loan(self, sealed: int | None) -> None:
+        """Write lent rows to the disk, unless their epoch has been `sealed` and runs now."""
+        with self._task_state.lock:
+            ledger, current = self._task_state.ledger, self._task_state.ledger.current()
+            waits = current.number == sealed and bool(ledger.missing(current))
+            if sealed is not None and current.number >= sealed and not waits:
+                return
+        with self._admitting:
+            self._task_state.queue.take_back()
+
+    def _fits(self, accepted: AcceptedSplit, split: InlineSplit, *, lends: bool) -> bool:
         """Check that the source can have the rows, and put them in the queue; True if no more is to be done.
 
         More is to be done if there was no room in memory, or if the rows have to be kept on the disk as well.
         """
         self._computation.accept_inline(accepted.source, split, accepted.origin)
-        return not self._task_state.journal.keeps and self._task_state.queue.put(accepted, _holding(split))
+        if self._task_state.journal.keeps:
+            return False
+        queue, holding = self._task_state.queue, _holding(split)
+        return queue.put(accepted, holding) or (lends and queue.lend(accepted, holding))
 
     def _drop(self, splits: Sequence[AcceptedSplit]) -> None:
         """Give back what is held of splits that were not added after all. Called under the lock."""
@@ -173,13 +187,14 @@ class Adding:
             digest, batches = known.digest, known.batches()
             if digest is None and known.inline is None:
                 return answer
-        if isinstance(split, FileSplit):
-            self._uploads.check_there(split, known.origin)
-        if known.kept is not None and isinstance(split, InlineSplit):
-            same = self._is_kept(known, known.kept, split)
-        else:
-            known_digest = digest or known.inline_digest(batches)
-            same = split_digest(self._uploads.with_content_digest(split)) == known_digest
+        match split:
+            case FileSplit():
+                self._uploads.check_there(split, known.origin)
+                same = digest == split_digest(self._uploads.with_content_digest(split))
+            case InlineSplit() if known.kept is not None:
+                same = self._is_kept(known, known.kept, split)
+            case InlineSplit():
+                same = rows_fingerprint(split) == (digest or known.fingerprint(batches))
         if not same:
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "

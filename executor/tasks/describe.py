@@ -78,5 +78,5 @@ def _statistics(task_state: TaskState, computation: Computation) -> Statistics:
         output_rows=output.rows,
         output_bytes=output.size,
         output_bytes_held=output.memory,
-        spilled_bytes=task_state.quota.used,
+        spilled_bytes=task_state.quota.used - task_state.queue.lent,
     )

@@ -149,6 +149,7 @@ class EpochLoop:
             self._resting.used()
             if turn is not _Turn.ENDED:
                 return turn is _Turn.MORE
+            self._task_state.queue.settle()
 
     def _rest(self) -> None:
         """Between two epochs, once the task is idle."""

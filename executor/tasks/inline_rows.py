@@ -7,6 +7,9 @@ another source.
 The content of a split that has run can be compared until its epoch is acknowledged. A digest costs more than the rest
 of the bookkeeping of most small epochs, so rows stay while there is room, and a digest replaces them when there is
 none.
+
+A caller in this process may *lend* rows: they are in its memory anyway until the epoch has used them. Lent rows have
+room on the disk, but are not written to it.
 """
 
 from __future__ import annotations
@@ -43,10 +46,17 @@ class SplitQueue:
         self._lock = lock
         self._splits: dict[Holding, AcceptedSplit] = {}
         self._consumed: dict[AcceptedSplit, None] = {}
+        self._lent: dict[AcceptedSplit, int] = {}
+        """The splits whose rows are lent, and the room on the disk that each has."""
 
     @property
     def disk(self) -> int:
         return self._store.disk
+
+    @property
+    def lent(self) -> int:
+        """The room on the disk that lent rows have, and do not use."""
+        return sum(self._lent.values())
 
     def hold(self, size: int) -> None:
         """Reserve `size` bytes of the memory for other rows, for good."""
@@ -82,6 +92,49 @@ class SplitQueue:
                 self._spill(split, holding, spill)
                 return
 
+    def lend(self, split: AcceptedSplit, holding: Holding) -> bool:
+        """Take rows that their caller has in memory until their epoch has used them. False if there is no room for them
+        on the disk.
+        """
+        room = holding.size + FILE_MARGIN
+        if not self._leaves_others_room(split, holding) or not self._quota.take(room):
+            return False
+        self._lent[split] = room
+        self._took(split, holding)
+        return True
+
+    def take_back(self) -> None:
+        """Write lent rows that have not been used to the disk, because their epoch does not run now. Called as `admit`
+        is.
+        """
+        with self._lock:
+            lent = [(split, split.inline) for split in self._lent if split not in self._consumed]
+        for split, holding in lent:
+            if holding is not None:
+                self._write_lent(split, holding)
+
+    def _write_lent(self, split: AcceptedSplit, holding: Holding) -> None:
+        run = SpillRun((holding,), (holding.batches(),), holding.size + FILE_MARGIN)
+        file, digest = self._files.write(run), split.fingerprint(run.parts[0])
+        with self._lock:
+            if self._lent.pop(split, None) is None:  # used meanwhile
+                file.path.unlink(missing_ok=True)
+                return
+            self._store.spilled(run, file)
+            split.digest = digest
+
+    def settle(self) -> None:
+        """Replace lent rows that have been used by their digests. Called without the lock, by the thread that runs the
+        epochs.
+        """
+        while True:
+            with self._lock:
+                split = next((lent for lent in self._lent if lent in self._consumed), None)
+                batches = () if split is None else split.batches()
+            if split is None:
+                return
+            self._replace_by_digest(split, batches)
+
     def _spill_run(self, split: AcceptedSplit, holding: Holding, waiting: Waiting) -> SpillRun:
         run = self._store.take_run(holding) if self._leaves_others_room(split, holding) else None
         if run is None:
@@ -93,7 +146,7 @@ class SplitQueue:
             splits = [self._splits.get(known, split) for known in run.holdings]
         try:
             file = self._files.write(run)
-            digests = [known.digest or known.inline_digest(part) for known, part in zip(splits, run.parts, strict=True)]
+            digests = [known.digest or known.fingerprint(part) for known, part in zip(splits, run.parts, strict=True)]
         except BaseException:
             with self._lock:
                 self._store.give_back(run)
@@ -105,7 +158,7 @@ class SplitQueue:
                 known.digest = digest
 
     def _replace_by_digest(self, split: AcceptedSplit, batches: tuple[pa.RecordBatch, ...]) -> None:
-        digest = split.inline_digest(batches)
+        digest = split.fingerprint(batches)
         with self._lock:
             split.digest = digest
             self._consumed.pop(split, None)
@@ -144,7 +197,8 @@ class SplitQueue:
                 reason="SPLIT_TOO_LARGE",
             )
         waits = sum(held.values())
-        unread = sum(self._used.values()) - waits + self._quota.used - self._quota.kept - self._store.disk
+        counted = self._store.disk + self.lent
+        unread = sum(self._used.values()) - waits + self._quota.used - self._quota.kept - counted
         if not unread or not self._would_fit(holding, in_memory, waits - in_memory, room):
             most = max(held, key=lambda name: held[name])
             return Exhausted(
@@ -189,6 +243,7 @@ class SplitQueue:
     def _free(self, split: AcceptedSplit) -> None:
         if split.inline is None:
             return
+        self._quota.give(self._lent.pop(split, 0))
         self._used[split.source] -= split.inline.size
         del self._splits[split.inline]
         self._store.free(split.inline)

@@ -123,22 +123,31 @@ class Task:
 
     # --------------------------------------------------------------------------------------------------- splits
 
-    def add_splits(self, request: AddRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
+    def add_splits(
+        self, request: AddRequest, *, wake: bool = True, lends: bool = False
+    ) -> tuple[list[Added], int | None]:
         """Add splits, and request a barrier if asked to.
 
-        Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
+        Without `wake` the caller calls `work` at once, so that no other thread needs to be found. Rows that the caller
+        `lends` are not written to the disk if their epoch runs at once.
         """
-        added = []
+        added: list[Added] = []
+        sealed: int | None = None
         with self._task_state.lock:
             ledger = self._task_state.ledger
             if request.seal is not None and request.epoch == ledger.open.number:
                 ledger.check_may_seal()  # before splits are added, so that a refused call adds none
         with self._recorded(wake=wake):
-            for source, split, number in request.splits:
-                added.append(self._adding.add(source, self._own(split), number, request.epoch))
-                with self._task_state.lock:
-                    self._threads.may_run(wake=wake)
-            sealed = None if request.seal is None else self._request_barrier(request.epoch, request.seal, wake=wake)
+            try:
+                for source, split, number in request.splits:
+                    added.append(self._adding.add(source, self._own(split), number, request.epoch, lends=lends))
+                    with self._task_state.lock:
+                        self._threads.may_run(wake=wake)
+                if request.seal is not None:
+                    sealed = self._request_barrier(request.epoch, request.seal, wake=wake)
+            finally:
+                if lends:
+                    self._adding.end_loan(sealed)
         return added, sealed
 
     @contextmanager

@@ -10,8 +10,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from tidegate.executor.checkpoints.fingerprint import Fingerprint, Same, fingerprint
 from tidegate.executor.journal import kept_bytes
+from tidegate.executor.ledger.fingerprint import Fingerprint, Same, fingerprint
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import Cursor
 
