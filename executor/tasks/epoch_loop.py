@@ -207,7 +207,8 @@ class EpochLoop:
             raise ExecutionError(known.message, reason=known.reason)
         if progress.run is None:
             progress.run = self._computation.epoch(job.epoch.number, job.epoch.clock_us or 0)
-        pieces = {name: _pieces(splits) for name, splits in job.splits.items()}
+        freed = self._computation.early_source if job.sealed and self._computation.early_frees else None
+        pieces = {name: () if name == freed else _pieces(splits) for name, splits in job.splits.items()}
         if job.sealed:
             return progress.run.sealed(pieces, job.watermarks)
         (early,) = pieces.values()

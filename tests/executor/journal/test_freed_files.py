@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.executor.journal.freed_files import FreedFiles
 from tidegate.executor.journal.kept_reader import Kept
 from tidegate.executor.ledger.split_digest import RowsStream
-from tidegate.proto.values import InlineSplit
+from tidegate.proto.values import Cursor, InlineSplit
 
+from ..fakes import FakeEngine
 from .restarts import Restarts
 
 ROWS = 20_000
@@ -81,6 +83,23 @@ def test_rows_that_somebody_has_read_stay_as_they_were(durable: DurableTasks, fo
     free(durable, first)
     durable.rows.keep(stream(1_000_000))
     assert pa.Table.from_batches(read)["n"].to_pylist() == [*range(ROWS)]
+
+
+def test_rows_of_a_row_wise_plan_are_not_read_from_their_file(tmp_path: Path) -> None:
+    """So the file is written over once they are acknowledged."""
+    with Restarts(tmp_path, FakeEngine(early=True)) as service:
+        task = service.create()
+        task.add(*range(ROWS))
+        (path,) = (service.data / "rows").iterdir()
+        with path.open("rb") as first:  # no other file gets its number
+            for epoch in (1, 2):
+                task.seal()
+                assert len(task.epoch(epoch)) == ROWS
+                task.manager.acknowledge(task.id, Cursor(epoch + 1))
+                service.settle()
+                task.add(*range(epoch, epoch + ROWS))
+                (path,) = (service.data / "rows").iterdir()
+                assert path.stat().st_ino == os.fstat(first.fileno()).st_ino
 
 
 def test_a_clients_file_is_never_written_over(durable: DurableTasks, tmp_path: Path) -> None:
