@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import substrait.dataframe as sub
 
@@ -17,7 +18,7 @@ from ..continuous.histories import planned
 from ..executor import plans
 from ..executor.test_loops import PLAN as PATHS
 from ..executor.test_write import writing
-from .points import CHECKPOINTS, LARGE_SPLITS, LOADING, LOOPS, WRITES, Point
+from .points import CHECKPOINTS, FREED_FILES, LARGE_SPLITS, LOADING, LOOPS, WRITES, Point
 
 Splits: TypeAlias = Mapping[str, Sequence[object]]
 """The splits of each source in one epoch."""
@@ -31,9 +32,13 @@ EVENTS: Final = pa.schema({"at": pa.int64(), "k": pa.int64()})
 EDGES: Final = pa.schema({"a": pa.int64(), "b": pa.int64()})
 WRITTEN: Final = "written"
 """The table that a plan writes."""
+WAYS: Final = ("splits", "transactions", "late splits", "files", "uploads", "whole epochs")
+"""How a client feeds a task."""
 
 _LARGE: Final = 5_000
 """The rows of a split that is kept in a file, not in the journal."""
+_HUGE: Final = (70_000, 70_000, 150_000, 400_000)
+"""The rows of splits of 1 to 6 MB. Once one is acknowledged, its file is written over."""
 _KEYS: Final = 40
 _NODES: Final = 12
 _TOO_LARGE: Final = 1 << 62
@@ -53,6 +58,7 @@ class Case:
     options: Mapping[str, object] = field(default_factory=dict)
     points: Sequence[Point] = ()
     """Points that this case alone comes to."""
+    ways: Sequence[str] = WAYS
     tables: MakeEpoch = field(default=lambda _luck, _there: {})
     """Makes its static tables, of a split each."""
 
@@ -89,6 +95,12 @@ def numbers(luck: random.Random, rows: int, schema: pa.Schema, *, ordered: bool 
 
 def of_t(luck: random.Random, _: There) -> Splits:
     return {"t": [numbers(luck, luck.choice((1, 20, 300, _LARGE)), T) for _ in range(luck.randint(1, 3))]}
+
+
+def huge(luck: random.Random, _: There) -> Splits:
+    rows = luck.choice(_HUGE)
+    dice = np.random.default_rng(luck.getrandbits(32))
+    return {"t": [pa.table([dice.integers(_KEYS, size=rows), dice.integers(1_000, size=rows)], schema=T)]}
 
 
 def of_both(luck: random.Random, _: There) -> Splits:
@@ -173,6 +185,13 @@ JOIN: Final = plans.plan(plans.joined(_READ_T, _READ_U, 2), "k", "v", "l", "w")
 WRITE: Final = writing(plans.filtered(_READ_T, 1, 100), output="OUTPUT_MODE_NO_OUTPUT", namedTable={"names": [WRITTEN]})
 CASES: Final = (
     Case(name="filter", plan=plans.plan(plans.filtered(_READ_T, 1, 100), "k", "v"), epoch=of_t, points=LARGE_SPLITS),
+    Case(
+        name="huge splits",
+        plan=plans.plan(plans.filtered(_READ_T, 1, 990), "k", "v"),
+        epoch=huge,
+        ways=[way for way in WAYS if way not in ("files", "uploads")],
+        points=(*LARGE_SPLITS, *FREED_FILES),
+    ),
     Case(name="aggregate", plan=SUMS, epoch=of_t, points=LARGE_SPLITS),
     Case(name="join", plan=JOIN, epoch=of_both, points=LARGE_SPLITS),
     Case(name="merge join", plan=plans.plan(plans.merged(_SORTED_T, _SORTED_U, 2), "k", "v", "l", "w"), epoch=in_order),

@@ -22,19 +22,20 @@ from tidegate.proto.values import Barrier, Cursor, Data, ErrorValue, after
 from ..on_channels import on_channels
 from .cases import CASES, WRITTEN, Case, Splits, There
 from .lives import PATIENCE, Crash, Forking, Lives
-from .points import ALWAYS, LOADING, POINTS, RECOVERY, Point
+from .points import ALWAYS, CHECKPOINTS, LOADING, POINTS, RECOVERY, Point
 
 EPOCHS: Final = 6
-WAYS: Final = ("splits", "transactions", "late splits", "files", "uploads", "whole epochs")
 _WAIT: Final = 5.0
 _LONGEST: Final = 240.0
 """Seconds in which some row has to come."""
+_LET_GO: Final = next(point for point in CHECKPOINTS if point.name == "before CheckpointFolder.remove")
+"""When the server is here, a restart can go on from a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that a seed decides. `by` says in which of the `WAYS` the client feeds, `ahead` how many epochs before it
-    reads them.
+    """A run that a seed decides. `by` says in which of its case's ways the client feeds, `ahead` how many epochs before
+    it reads them.
     """
 
     seed: int
@@ -69,7 +70,7 @@ class Run:
             tables=case.tables(luck, there),
             epochs=[case.epoch(luck, there) for _ in range(EPOCHS)],
             crashes=crashes,
-            by=luck.choice(WAYS),
+            by=luck.choice(case.ways),
             ahead=luck.choice((1, 1, 2, 4)),
             pause=luck.choice((0.0, 0.0, 0.02)),
             read_bytes=luck.choice((2_000, 50_000, 1 << 20)),
@@ -84,7 +85,8 @@ def coming_to(point: Point, seed: int) -> Run:
     own = [at for at, case in enumerate(CASES) if point in case.points] or list(range(len(CASES)))
     run = Run.of(own[seed % len(own)] + len(CASES) * (1 + seed))
     crash = Crash(point=POINTS.index(point), hit=1, seconds=PATIENCE)
-    first = Crash(point=POINTS.index(ALWAYS[-1]), hit=3, seconds=PATIENCE)
+    reached = POINTS.index(_LET_GO if point in LOADING else ALWAYS[-1])
+    first = Crash(point=reached, hit=1 if point in LOADING else 3, seconds=PATIENCE)
     later = point in RECOVERY or point in LOADING
     options = {**run.options, **({"checkpoint_epochs": 1} if "checkpoint_epochs" in run.options else {})}
     return replace(
@@ -103,6 +105,7 @@ def stream(run: Run, lives: Lives) -> list[pa.Table]:
         while len(read) < EPOCHS:
             if run.by == "whole epochs" and run.case.ordered:
                 read.append(whole_epoch(task, run.epochs[len(read)]))
+                time.sleep(run.pause)
             elif fed < EPOCHS and fed < len(read) + run.ahead:
                 fed += 1
                 feed(task, run, fed)

@@ -70,10 +70,9 @@ ALWAYS: Final = _around(
 )
 LARGE_SPLITS: Final = _around(
     f"{_JOURNAL}.kept_bytes:KeptBytes._write",
-    f"{_JOURNAL}.kept_bytes:KeptBytes._write_over",
     f"{_JOURNAL}.kept_bytes:KeptBytes._name",
-    f"{_JOURNAL}.kept_bytes:KeptBytes._remove",
 ) + _on_disk("/rows/")
+FREED_FILES: Final = _around(f"{_JOURNAL}.kept_bytes:KeptBytes._remove", f"{_JOURNAL}.kept_bytes:KeptBytes._write_over")
 CHECKPOINTS: Final = _around(
     f"{_FOLDER}.put",
     f"{_FOLDER}.commit",
@@ -98,7 +97,7 @@ RECOVERY: Final = _around(
     f"{_TASKS}.task:Task.go_on",
 )
 LOADING: Final = _around("executor.service.preparing_tasks:restored")
-POINTS: Final = (*ALWAYS, *LARGE_SPLITS, *CHECKPOINTS, *WRITES, *LOOPS, *RECOVERY, *LOADING)
+POINTS: Final = (*ALWAYS, *LARGE_SPLITS, *FREED_FILES, *CHECKPOINTS, *WRITES, *LOOPS, *RECOVERY, *LOADING)
 
 
 def owner_of(point: Point) -> tuple[Any, str]:
