@@ -14,8 +14,8 @@ import pyarrow as pa
 _WORD: Final = 8
 _ROW: Final = 512
 """The words of a row, which are multiplied by different numbers: so few numbers stay close to a core."""
-_ROWS_AT_ONCE: Final = 256
-"""A mebibyte: it stays close to a core, too, and each call of NumPy lets other threads have the interpreter."""
+_ROWS_AT_ONCE: Final = 128
+"""Half a mebibyte, which stays close to a core. Each call of NumPy lets other threads have the interpreter."""
 _MODULUS: Final = 1 << 64
 _SUMS: Final = 2
 _WEIGHTS: Final = (np.random.PCG64(20_261_128).random_raw(_SUMS * _ROW) | np.uint64(1)).reshape(_SUMS, _ROW)
