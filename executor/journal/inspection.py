@@ -5,10 +5,11 @@ Nothing in the folder is changed. The tasks are those of one moment, because SQL
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -68,9 +69,43 @@ class Verified:
     problems: tuple[str, ...]
 
 
-class DataInspection:
-    """A data folder, to look into. Raises `InvalidRequest` if there is none, and `Refused` if it cannot be read."""
+@contextmanager
+def _may_read() -> Iterator[None]:
+    """Say what to do about a file that this process may not read."""
+    try:
+        yield
+    except PermissionError as error:
+        raise InvalidRequest(
+            f"{error.filename} cannot be read ({error.strerror}): run this as the user of the service",
+            reason="DATA_FOLDER",
+        ) from error
 
+
+def _check_readable(file: Path) -> None:
+    """Raise `PermissionError` if this process may not read the file. One that a service has just removed is none."""
+    if not os.access(file, os.R_OK):
+        with suppress(FileNotFoundError):
+            file.open("rb").close()
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """All files below a folder. Raises `PermissionError` for a folder that this process may not read."""
+    for entries, _, names in os.walk(folder, onerror=_refused):
+        for name in names:
+            yield Path(entries) / name
+
+
+def _refused(error: OSError) -> None:
+    if isinstance(error, PermissionError):
+        raise error
+
+
+class DataInspection:
+    """A data folder, to look into. Raises `InvalidRequest` if there is none, or if this process may not read it, and
+    `Refused` if it is damaged.
+    """
+
+    @_may_read()
     def __init__(self, folder: Path) -> None:
         self._journal, self._rows, self._checkpoints = journal_in(folder), rows_in(folder), checkpoints_in(folder)
         if not self._journal.is_file():
@@ -79,8 +114,10 @@ class DataInspection:
 
     # -------------------------------------------------------------------------------------------------- listing
 
+    @_may_read()
     def tasks(self) -> list[TaskEntry]:
         """The tasks, in the order in which they were made."""
+        _check_readable(self._journal)
         check_whole(self._journal)
         with snapshot(self._journal) as connection:
             check_format(self._journal, connection)
@@ -102,8 +139,13 @@ class DataInspection:
 
     # ------------------------------------------------------------------------------------------------- checking
 
+    @_may_read()
     def check(self) -> Verified:
         """Read everything, and compare it with its checksums."""
+        _check_readable(self._journal)
+        for folder in (self._rows, self._checkpoints):
+            for file in _files_in(folder):
+                _check_readable(file)
         problems: list[str] = []
         with _noted(problems):
             check_whole(self._journal)

@@ -22,13 +22,14 @@ from .journal_database import UNREADABLE, log_of, unusable
 _BUSY_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 10
 _HEADER: Final = 32
+_NOT_READABLE: Final = "cannot be read now ({}): try again, and look whether another program than the service uses it"
 
 _State: TypeAlias = tuple[bytes, int, int, int]
 
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads, and sees the journal as it is now.
+    """A connection that reads, and sees the journal as it is now. This process may read the journal and its log.
 
     Raises `Refused` if the journal is damaged, and `InvalidRequest` if it cannot be read here.
     """
@@ -41,7 +42,7 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
                 connection.execute("BEGIN")
                 yield connection
         except UNREADABLE as error:
-            raise unusable(path, error) from error
+            raise unusable(path, error, _NOT_READABLE) from error
 
 
 def _has_index(path: Path) -> bool:

@@ -150,6 +150,35 @@ def test_there_is_no_room_for_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert refused.value.reason == "DATA_FOLDER"
 
 
+@pytest.mark.parametrize("part", ["", "rows", "rows/*", "checkpoints", "journal.sqlite", "journal.sqlite-wal"])
+def test_what_another_user_may_not_read_is_named_and_not_called_damaged(shared: Path, part: str) -> None:
+    with Restarts(shared) as service:
+        begun(service)
+        folder = left(service, "killed, without its index")
+        (folder / "checkpoints").mkdir(exist_ok=True)
+        leave_read_only(folder)
+        [path] = folder.glob(part) if part else [folder]
+        path.chmod(0)
+        answer = by_another_process(lambda: DataInspection(folder).check())
+        assert f"{path if part else folder / 'journal.sqlite'} cannot be read (Permission denied)" in str(answer)
+        assert "run this as the user of the service" in str(answer)
+        path.chmod(0o555)
+
+
+def test_a_journal_that_another_program_holds_cannot_be_read_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_snapshot, "_BUSY_SECONDS", 0.0)
+    with Restarts(tmp_path) as service:
+        begun(service)
+        folder = left(service, "killed")
+        with closing(sqlite3.connect(folder / "journal.sqlite", isolation_level=None)) as connection:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(InvalidRequest, match=r"cannot be read now \(database is locked\)"):
+                DataInspection(folder).tasks()
+
+
 # Copies beside a service. Each of these tests takes the way of a folder that is read-only.
 
 
