@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
+from ...operators.as_of_merge_join import AsOfMergeJoin
 from ...operators.core.key_rows import Holding
 from ...operators.core.operator import Operator, ReadsPieces
 from ...operators.core.piece import Piece
@@ -36,11 +37,11 @@ from ...operators.user.iterate import Iterate
 from ...operators.user.union import Union
 from ...operators.user.user import User
 from ...planner.ir import Clock
+from ...planner.physical.merge_nodes import AsOfMergeJoinNode, MergeJoinNode, StreamingAggregateNode
 from ...planner.physical.pipelines import (
     FileInput,
     FragmentNode,
     LookupNode,
-    MergeJoinNode,
     OperatorNode,
     PackNode,
     PhysicalNode,
@@ -48,7 +49,6 @@ from ...planner.physical.pipelines import (
     RoundsNode,
     ScanNode,
     SelectNode,
-    StreamingAggregateNode,
     UnnestNode,
     inputs,
 )
@@ -172,11 +172,8 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             return Made(node, _packing(node, factory), factory.meter("PackLists", node.plan_path), inputs(node))
         case LookupNode():
             return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.plan_path), inputs(node))
-        case MergeJoinNode():
-            return Made(node, _merge_join(node, factory), factory.meter("MergeJoin", node.plan_path), inputs(node))
-        case StreamingAggregateNode():
-            aggregate = _streaming_aggregate(node, factory)
-            return Made(node, aggregate, factory.meter("StreamingAggregate", node.plan_path), inputs(node))
+        case MergeJoinNode() | AsOfMergeJoinNode() | StreamingAggregateNode():
+            return _of_sorted(node, factory)
         case SlidingWindowsNode() | DenseSlicesNode():
             return _of_slices(node, factory)
         case SelectNode():
@@ -187,6 +184,19 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             return Made(node, loop, factory.meter("Loop", node.plan_path), inputs(node), loop=loop)
         case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
             return _of_users(node, factory)
+        case _:
+            assert_never(node)
+
+
+def _of_sorted(node: MergeJoinNode | AsOfMergeJoinNode | StreamingAggregateNode, factory: OperatorFactory) -> Made:
+    match node:
+        case MergeJoinNode():
+            return Made(node, _merge_join(node, factory), factory.meter("MergeJoin", node.plan_path), inputs(node))
+        case AsOfMergeJoinNode():
+            return Made(node, _as_of(node), factory.meter("AsOfMergeJoin", node.plan_path), inputs(node))
+        case StreamingAggregateNode():
+            aggregate = _streaming_aggregate(node, factory)
+            return Made(node, aggregate, factory.meter("StreamingAggregate", node.plan_path), inputs(node))
         case _:
             assert_never(node)
 
@@ -349,6 +359,19 @@ def _merge_join(node: MergeJoinNode, factory: OperatorFactory) -> MergeJoin:
         holding=_holding(factory),
         condition=node.condition,
         instance=factory.instance,
+        plan_path=node.plan_path,
+    )
+
+
+def _as_of(node: AsOfMergeJoinNode) -> AsOfMergeJoin:
+    return AsOfMergeJoin(
+        left=node.left.schema,
+        right=node.right.schema,
+        keys=node.keys,
+        ticks=node.ticks,
+        outer=node.outer,
+        tolerance=node.tolerance,
+        schema=node.schema,
         plan_path=node.plan_path,
     )
 

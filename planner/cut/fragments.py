@@ -20,17 +20,16 @@ from ..distribution.origins import Key
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema, has_struct
 from ..ordering.form import OrderedForm
+from ..physical.merge_nodes import AsOfMergeJoinNode, MergeJoinNode, StreamingAggregateNode
 from ..physical.pipelines import (
     Feed,
     FileInput,
     FragmentNode,
     LookupNode,
-    MergeJoinNode,
     PhysicalNode,
     ScanNode,
     SelectNode,
     Shape,
-    StreamingAggregateNode,
     StreamInput,
     UnnestNode,
     read_from_sources,
@@ -133,7 +132,7 @@ def _read_lazily(section: Section) -> set[ir.Relation]:
     """The edges of which an operator may not want all rows, or wants the first rows soon."""
     lazy: set[ir.Relation] = set()
     for edge in reversed(section.edges):
-        stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.DenseSlices | ir.User)
+        stops = isinstance(edge, ir.MergeJoin | ir.AsOfMergeJoin | ir.StreamingAggregate | ir.DenseSlices | ir.User)
         if stops or (isinstance(edge, ir.Operated) and edge in lazy):
             lazy.update(tree.read_by(edge))
     return lazy
@@ -373,7 +372,7 @@ def _comes_lazily(node: PhysicalNode) -> bool:
     while isinstance(node, UnnestNode | LookupNode | SelectNode):
         node = node.input
     match node:
-        case MergeJoinNode() | StreamingAggregateNode():
+        case MergeJoinNode() | AsOfMergeJoinNode() | StreamingAggregateNode():
             return True
         case FragmentNode():
             return node.lazy

@@ -29,7 +29,7 @@ from ..physical.pipelines import (
 )
 from ..physical.user_nodes import UserNode
 from .sliding_nodes import node_of_slices
-from .sorted_nodes import merge_join_node, streaming_aggregate_node
+from .sorted_nodes import node_over_sorted
 
 IndexKey: TypeAlias = tuple[ir.Relation, tuple[int, ...]]
 """A relation, and the columns by which its rows are found."""
@@ -120,10 +120,8 @@ def operator_node(
                 size_class=inputs[0].size_class,
                 plan_path=relation.plan_path,
             )
-        case ir.MergeJoin():
-            return merge_join_node(relation, inputs[0], inputs[1])
-        case ir.StreamingAggregate():
-            return streaming_aggregate_node(relation, inputs[0])
+        case ir.MergeJoin() | ir.AsOfMergeJoin() | ir.StreamingAggregate():
+            return node_over_sorted(relation, inputs)
         case ir.SlidingWindows() | ir.DenseSlices():
             return node_of_slices(relation, inputs[0])
         case ir.User():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import assert_never
+
 from ...operators.arrays.ordering import Order
 from ...operators.arrays.reductions import Reduction
 from ...operators.group_measures import Measure
@@ -12,7 +15,8 @@ from ...proto.errors import InternalError, PlanError
 from .. import ir
 from ..ir.arrow_types import arrow_schema
 from ..ir.visit import is_column, parts
-from ..physical.pipelines import MergeJoinNode, PhysicalNode, ScanNode, StreamingAggregateNode
+from ..physical.merge_nodes import AsOfMergeJoinNode, MergeJoinNode, StreamingAggregateNode
+from ..physical.pipelines import PhysicalNode, ScanNode
 from ..sql.sql_scope import TextScope
 from ..sql.writer import Writer
 from .reduced import reducing
@@ -24,7 +28,21 @@ def order_of(order: ir.ColumnOrder) -> Order:
     return Order(column=order.column, descending=direction.descending, nulls_first=direction.nulls_first)
 
 
-def merge_join_node(relation: ir.MergeJoin, left: PhysicalNode, right: PhysicalNode) -> MergeJoinNode:
+def node_over_sorted(
+    relation: ir.MergeJoin | ir.AsOfMergeJoin | ir.StreamingAggregate, inputs: Sequence[PhysicalNode]
+) -> MergeJoinNode | AsOfMergeJoinNode | StreamingAggregateNode:
+    match relation:
+        case ir.MergeJoin():
+            return _merge_join(relation, inputs[0], inputs[1])
+        case ir.AsOfMergeJoin():
+            return _as_of_merge_join(relation, inputs[0], inputs[1])
+        case ir.StreamingAggregate():
+            return _streaming_aggregate(relation, inputs[0])
+        case _:
+            assert_never(relation)
+
+
+def _merge_join(relation: ir.MergeJoin, left: PhysicalNode, right: PhysicalNode) -> MergeJoinNode:
     return MergeJoinNode(
         left=left,
         right=right,
@@ -46,7 +64,23 @@ def merge_join_node(relation: ir.MergeJoin, left: PhysicalNode, right: PhysicalN
     )
 
 
-def streaming_aggregate_node(relation: ir.StreamingAggregate, input_: PhysicalNode) -> StreamingAggregateNode:
+def _as_of_merge_join(relation: ir.AsOfMergeJoin, left: PhysicalNode, right: PhysicalNode) -> AsOfMergeJoinNode:
+    width = len(relation.left.schema)
+    mine, theirs = relation.ticks
+    return AsOfMergeJoinNode(
+        left=left,
+        right=right,
+        keys=tuple((one.index, other.index - width) for one, other in relation.keys),
+        ticks=(mine.index, theirs.index - width),
+        outer=relation.type is ir.JoinType.LEFT,
+        tolerance=relation.tolerance,
+        schema=arrow_schema(relation.schema),
+        size_class=max(left.size_class, right.size_class),
+        plan_path=relation.plan_path,
+    )
+
+
+def _streaming_aggregate(relation: ir.StreamingAggregate, input_: PhysicalNode) -> StreamingAggregateNode:
     writer = _writer(len(relation.input.schema))
     checked = isinstance(input_, ScanNode) and bool(input_.order)  # by the scan
     return StreamingAggregateNode(

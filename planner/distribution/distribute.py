@@ -24,7 +24,7 @@ from .orders import fetch_alternatives, sort_alternatives, top_n_alternatives
 from .range_partitions import ranged
 from .relation_estimates import own_estimate
 from .sets import in_one_place, set_alternatives
-from .sorted_inputs import merge_join_alternatives, streaming_aggregate_alternatives
+from .sorted_inputs import sorted_alternatives
 from .source_reads import read_alternatives
 from .spreading import Broadcasts, Spreading
 from .user_operators import user_alternatives
@@ -215,11 +215,9 @@ class _Finding:
             case ir.Join() | ir.Cross():
                 named = self._broadcasts(relation.left), self._broadcasts(relation.right)
                 yield from join_alternatives(relation, below[0], below[1], movement, named)
-            case ir.MergeJoin():
-                named = self._broadcasts(relation.left), self._broadcasts(relation.right)
-                yield from merge_join_alternatives(relation, below[0], below[1], movement, named)
-            case ir.StreamingAggregate():
-                yield from streaming_aggregate_alternatives(relation, below[0], movement)
+            case ir.MergeJoin() | ir.AsOfMergeJoin() | ir.StreamingAggregate():
+                inputs = [self._broadcasts(child) for child in tree.inputs(relation)]
+                yield from sorted_alternatives(relation, below, movement, inputs)
             case ir.LateralJoin():
                 right = self._in_place(relation.right)
                 rows = self._spreading.rows_below(relation.right)

@@ -16,13 +16,31 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from math import fsum
-from typing import Final
+from typing import Final, assert_never
 
 from .. import ir
 from .alternatives import Alternative, Alternatives, Movement, Placement, Reading
 from .joins import WHOLE_LEFT, WHOLE_RIGHT, is_small
 
 _PASS: Final = 20.0
+
+
+def sorted_alternatives(
+    relation: ir.MergeJoin | ir.AsOfMergeJoin | ir.StreamingAggregate,
+    below: Sequence[Alternatives],
+    movement: Movement,
+    named: Sequence[bool],
+) -> Iterator[Alternative]:
+    """The alternatives over those of the inputs. `named` says which inputs the option `broadcast` names."""
+    match relation:
+        case ir.MergeJoin():
+            yield from merge_join_alternatives(relation, below[0], below[1], movement, (named[0], named[1]))
+        case ir.AsOfMergeJoin():
+            yield from as_of_alternatives(relation, below[0], below[1], movement)
+        case ir.StreamingAggregate():
+            yield from streaming_aggregate_alternatives(relation, below[0], movement)
+        case _:
+            assert_never(relation)
 
 
 def streaming_aggregate_alternatives(
@@ -92,6 +110,35 @@ def merge_join_alternatives(
         return
     for one, two in (*_both_ranged(relation, left, right), *_both_hashed(relation, left, right, movement)):
         yield from _placed(relation, _joined(relation, Placement.SHARES, one, two, fsum(shares)), one, two)
+
+
+def as_of_alternatives(
+    relation: ir.AsOfMergeJoin, left: Alternatives, right: Alternatives, movement: Movement
+) -> Iterator[Alternative]:
+    """The alternatives of an as-of merge join. A left row needs all right rows of its keys on its channel."""
+    sizes = left.estimate.rows, right.estimate.rows
+    shares = sizes[0] / movement.channels
+    for one, two, rows in ((left.whole, right.whole, sizes[0]), (left.one, right.one, sizes[0])):
+        yield _as_of(relation, one, two, rows + sizes[1])
+    if is_small(right.estimate, left.estimate, movement):
+        for one in left.shares:
+            if one.order:
+                yield _as_of(relation, one, right.whole, shares + sizes[1])
+    width = len(relation.left.schema)
+    if relation.keys:
+        one_by = movement.hashed_in_order(left, tuple(mine.index for mine, _ in relation.keys))
+        two_by = movement.hashed_in_order(right, tuple(theirs.index - width for _, theirs in relation.keys))
+        if one_by is not None and two_by is not None:
+            yield replace(_as_of(relation, one_by, two_by, shares + sizes[1] / movement.channels), hashed=one_by.hashed)
+
+
+def _as_of(relation: ir.AsOfMergeJoin, left: Alternative, right: Alternative, rows: float) -> Alternative:
+    """The join of its sides as they are placed: where the left rows are. `rows` counts both sides' in a channel."""
+    return Alternative(
+        placement=left.placement,
+        cost=left.cost + right.cost + _PASS * rows,
+        relation=replace(relation, left=left.relation, right=right.relation),
+    )
 
 
 def _joined(

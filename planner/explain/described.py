@@ -64,6 +64,10 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             more = " and a condition" if relation.condition is not None else ""
             left, right = relation.why
             return f"merge join, {relation.type.value}, by columns {keys}{more}; left {left}, right {right}"
+        case ir.AsOfMergeJoin():
+            keys = "".join(f", {one.index} = {other.index - len(relation.left.schema)}" for one, other in relation.keys)
+            most = "" if relation.tolerance is None else f", at most {relation.tolerance} earlier"
+            return f"as-of merge join, {relation.type.value}{keys}{most}"
         case ir.StreamingAggregate():
             functions = _functions(relation.measures)
             return f"streaming aggregate, {len(relation.keys)} keys: {functions or 'none'}; {relation.why}"

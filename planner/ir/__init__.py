@@ -60,6 +60,7 @@ from .plan import (
 )
 from .planned import (
     KEPT_KIND,
+    AsOfMergeJoin,
     Dealing,
     DenseSlices,
     Exchange,
@@ -110,7 +111,16 @@ from .relations import (
 from .time_joins import AsOfJoin, IntervalJoin
 
 Operated: TypeAlias = (
-    PackLists | Unnest | IndexLookup | MergeJoin | StreamingAggregate | SlidingWindows | DenseSlices | Rounds | User
+    PackLists
+    | Unnest
+    | IndexLookup
+    | MergeJoin
+    | AsOfMergeJoin
+    | StreamingAggregate
+    | SlidingWindows
+    | DenseSlices
+    | Rounds
+    | User
 )
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
@@ -186,6 +196,7 @@ OwnDistribution: TypeAlias = (
     | Set
     | Window
     | MergeJoin
+    | AsOfMergeJoin
     | StreamingAggregate
     | User
 )
@@ -223,6 +234,7 @@ __all__ = [
     "KEPT_KIND",
     "Aggregate",
     "AsOfJoin",
+    "AsOfMergeJoin",
     "AtLimit",
     "Bound",
     "BoundsKind",

@@ -254,6 +254,24 @@ class MergeJoin(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AsOfMergeJoin(Node):
+    """An `AsOfJoin` of two inputs that are sorted by the columns of `keys`, then by those of `ticks`: pairs of columns,
+    a left one and a right one, right columns counted after left ones. Among right rows of one tick the last one counts.
+    """
+
+    left: Relation
+    right: Relation
+    keys: tuple[tuple[Field, Field], ...]
+    ticks: tuple[Field, Field]
+    type: JoinType
+    tolerance: int | None
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("left", "right"), columns=("keys", "ticks"))
+    traits: ClassVar = table.AS_OF_MERGE_JOIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamingAggregate(Node):
     """An aggregate with one grouping set over an input in which the rows of a group stand together. If the input is
     sorted by keys, `order` says so, in columns of the input. `why` gives the source of that knowledge.

@@ -105,6 +105,8 @@ PACK_LISTS: Final = Traits("packing",        F, "more",  "none", "all",      "in
 INDEX_TABLE: Final = Traits("index table",   F, "more",  "none", "computed", "never", "never",    "never",      "own")
 INDEX_LOOKUP: Final = Traits("look-up",      T, "asked", "kept", "sides",    "input", "never",    "row by row", "own")
 MERGE_JOIN: Final = Traits("merge join",     F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
+AS_OF_MERGE_JOIN: Final = Traits(
+                 "as-of merge join",    F, "asked", "none", "sides",    "input", "never",    "own",        "never")
 STREAMING: Final = Traits(
                  "streaming aggregate", F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
 SLIDING_WINDOWS: Final = Traits(

@@ -18,17 +18,14 @@ from ...operators.core.column import Column
 from ...operators.duckdb.long_values import LongColumn
 from ...operators.duckdb.loop_resources import LoopBound
 from ...operators.duckdb.statement import Ordered
-from ...operators.group_measures import Measure
 from ...operators.index_lookup_join import LookupJoinType
 from ...operators.indexes.kind import WantedIndex
 from ...operators.kernels import Step
-from ...operators.merge_join import JoinKey
-from ...operators.merging.kinds import MergeJoinType
-from ...operators.merging.pair_filter import PairCondition
 from ...proto.graph import Choose
 from ..changes.change_nodes import ChangeNode
 from ..ir import Clock, Relation, Routing
 from ..ir.walk import each_once
+from .merge_nodes import AsOfMergeJoinNode, MergeJoinNode, StreamingAggregateNode
 from .slice_nodes import DenseSlicesNode, SlidingWindowsNode
 from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
@@ -233,33 +230,6 @@ class LookupNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MergeJoinNode:
-    """Two inputs that are sorted by `keys`, joined as they stream by; `condition` is a further condition on pairs."""
-
-    left: PhysicalNode
-    right: PhysicalNode
-    keys: tuple[JoinKey, ...]
-    type: MergeJoinType
-    condition: PairCondition | None
-    schema: pa.Schema
-    size_class: int
-    plan_path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StreamingAggregateNode:
-    """Groups of neighbouring rows of the input by its columns `keys`. `order` is the input's order, if it has one."""
-
-    input: PhysicalNode
-    keys: tuple[int, ...]
-    measures: tuple[Measure, ...]
-    order: tuple[Order, ...]
-    schema: pa.Schema
-    size_class: int
-    plan_path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SelectNode:
     """The input's columns at the positions `columns`."""
 
@@ -288,6 +258,7 @@ OperatorNode: TypeAlias = (
     | PackNode
     | LookupNode
     | MergeJoinNode
+    | AsOfMergeJoinNode
     | StreamingAggregateNode
     | SlidingWindowsNode
     | DenseSlicesNode
@@ -311,7 +282,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return (node.input,)
         case SlidingWindowsNode() | DenseSlicesNode():
             return (node.input,)
-        case MergeJoinNode():
+        case MergeJoinNode() | AsOfMergeJoinNode():
             return (node.left, node.right)
         case RoundsNode() | UserNode() | UnionNode():
             return node.inputs

@@ -1,9 +1,14 @@
-"""As-of joins, as joins on times: each left row has the latest time of its keys' right rows that is not later than its
-own, and of the right rows of one time and keys the last one alone is joined.
+"""As-of joins, in two ways.
+
+Over the rows of an epoch both sides are sorted by keys and times, and an operator merges them: sorts need little
+memory, however many rows there are. Elsewhere (over changes, in loops and correlated subqueries) they are joins on
+times: each left row has the latest time of its keys' right rows that is not later than its own, and of the right rows
+of one time and keys the last one alone is joined.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from .. import ir
@@ -47,6 +52,55 @@ def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: i
     )
     fields = columns(joined.schema)
     return project(joined, (*fields[:width], *fields[first : first + len(right.schema)]), plan_path)
+
+
+def can_be_merged(relation: ir.AsOfJoin) -> bool:
+    """Tests whether rows can be sorted by the keys outside of DuckDB as in it."""
+    return all(
+        isinstance(mine.type, t.IN_ORDER) and t.required(mine.type) == t.required(theirs.type)
+        for mine, theirs in relation.keys
+    )
+
+
+def merged(relation: ir.AsOfJoin) -> ir.Project:
+    """The join of all rows, by an operator over sorted rows. Right rows of one time are sorted by all columns."""
+    plan_path, width = relation.plan_path, len(relation.left.schema)
+    left_rows = project(relation.left, (*columns(relation.left.schema), relation.marks[0]), plan_path)
+    *_, tick = columns(left_rows.schema)
+    left = _sorted(left_rows, (*(mine for mine, _ in relation.keys), tick))
+    right_rows = project(
+        relation.right, (*columns(relation.right.schema), _moved(relation.marks[1], -width)), plan_path
+    )
+    *own, right_tick = columns(right_rows.schema)
+    right = _sorted(right_rows, (*_right_keys(relation), right_tick, *own))
+    right_types = right.schema
+    if relation.type is ir.JoinType.LEFT:
+        right_types = tuple(map(t.nullable, right_types))
+    first = len(left.schema)
+    joined = ir.AsOfMergeJoin(
+        left=left,
+        right=right,
+        keys=tuple((mine, _at(theirs.index + 1, theirs.type)) for mine, theirs in relation.keys),
+        ticks=(tick, _at(first + right_tick.index, right_tick.type)),
+        type=relation.type,
+        tolerance=relation.tolerance,
+        schema=(*left.schema, *right_types),
+        plan_path=plan_path,
+    )
+    fields = columns(joined.schema)
+    return project(joined, (*fields[:width], *fields[first:-1]), plan_path)
+
+
+def _sorted(rows: ir.Relation, keys: Iterable[ir.Field]) -> ir.Sort:
+    by_column: dict[int, ir.Field] = {}
+    for key in keys:
+        by_column.setdefault(key.index, key)
+    order = tuple(ir.SortKey(expression=key, direction=ir.Direction.ASC_NULLS_LAST) for key in by_column.values())
+    return ir.Sort(input=rows, keys=order, schema=rows.schema, plan_path=rows.plan_path)
+
+
+def _at(index: int, type_: t.Type) -> ir.Field:
+    return ir.Field(index=index, type=type_)
 
 
 def _last_of_times(relation: ir.AsOfJoin, right: ir.Relation) -> ir.Project:

@@ -7,15 +7,16 @@ per-epoch task, so none of its rows is late.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from ...operators.changes.event_time.window_closing import CountClosing, SessionClosing
 from .. import ir
 from ..ir import types as t
-from ..ir.visit import has, transform_relations
-from .as_of_joins import as_of
+from ..ir.visit import has, rebuilt, relations, subqueries_of, transform_relations
+from ..ir.walk import unroll
+from .as_of_joins import as_of, can_be_merged, merged
 from .count_windows import count_groups
 from .interval_joins import join_of
 from .session_windows import session_groups
@@ -23,12 +24,24 @@ from .sliced_windows import aggregate_by_mark, sliding_of
 
 _Lower: TypeAlias = Callable[[ir.Relation], ir.Relation]
 
+_OF_TIME: Final = (ir.TimeWindows, ir.LateRows, ir.IntervalJoin, ir.AsOfJoin)
 _FALSE: Final = ir.Literal(value=False, type=t.Boolean(nullable=False))
 
 
 def end_windows_at_barriers(plan: ir.Plan) -> ir.Plan:
     """The plan with all windows of time as aggregates, and without late rows."""
-    return _lowered(plan, _without_rows_or_windows)
+    if not has(plan, *_OF_TIME):
+        return plan
+    dependent = _dependent(plan)
+
+    def step(visited: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        relation = yield from rebuilt(visited)
+        if isinstance(relation, ir.AsOfJoin) and visited not in dependent and can_be_merged(relation):
+            return merged(relation)
+        return _without_rows_or_windows(relation)
+
+    root, *shared = (unroll(step, relation) for relation in (plan.root, *plan.shared))
+    return replace(plan, root=root, shared=tuple(shared))
 
 
 def lower_windows_of_changes(plan: ir.Plan) -> ir.Plan:
@@ -49,10 +62,20 @@ def aggregate_of(windows: ir.TimeWindows) -> ir.Relation:
 
 
 def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
-    if not has(plan, ir.TimeWindows, ir.LateRows, ir.IntervalJoin, ir.AsOfJoin):
+    if not has(plan, *_OF_TIME):
         return plan
     root, *shared = (transform_relations(relation, lower) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
+
+
+def _dependent(plan: ir.Plan) -> set[ir.Relation]:
+    """The relations that may read a row of an enclosing query or the rows of a loop, and so need a statement."""
+    everything = [relation for root in (plan.root, *plan.shared) for relation in relations(root)]
+    if any(isinstance(relation, ir.Iterate) for relation in everything):
+        return set(everything)
+    inside = [subquery.relation for relation in everything for subquery in subqueries_of(relation)]
+    inside.extend(relation.right for relation in everything if isinstance(relation, ir.LateralJoin))
+    return {relation for root in inside for relation in relations(root)}
 
 
 def _is_final(relation: ir.Relation) -> bool:

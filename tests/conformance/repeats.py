@@ -104,7 +104,14 @@ def _sliding(measure: Any) -> PlanBytes:
     return PlanBytes(binary=built.to_plan().SerializeToString())
 
 
+def _as_of() -> PlanBytes:
+    left, right = (sub.read_named_table(name, {"k": sub.i64, "g": sub.i64, "x": sub.fp64}) for name in SOURCES)
+    built = windows.as_of_join(left.union(right), right.union(left), "k", keys=["g"])
+    return PlanBytes(binary=built.to_plan().SerializeToString())
+
+
 BY_HAND: Final[Mapping[str, PlanBytes]] = {
+    "as-of join": _as_of(),
     **{
         operation: plans.plan(
             {"set": {"inputs": [_union("k"), plans.read("r", "k"), plans.read("l", "g")], "op": f"SET_OP_{operation}"}},

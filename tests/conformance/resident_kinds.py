@@ -232,7 +232,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[LONG_DECIMAL])
     ),
     "interval join": built(lambda left, right: windows.interval_join(left, right, "k", after=1), FED, MANY),
-    "as-of join": built(lambda left, right: windows.as_of_join(left, right, "k", keys=["g"]), FED, MANY),
+    "as-of join": built(lambda left, right: windows.as_of_join(left, right, "k", keys=["g"]), FED),
     "rows on time": built(lambda left, _: windows.on_time(left, "k")),
     "continuous grouping sets": continuous(
         "SELECT g, k % 10 AS m, max(t) AS t FROM l GROUP BY GROUPING SETS ((g), (k % 10), ())"

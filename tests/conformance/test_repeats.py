@@ -37,7 +37,7 @@ WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
     ir.PackLists: "is an operator of its own, window after window",
     ir.TimeWindows: "becomes aggregates, or an operator of continuous tasks",
     ir.LateRows: "is an operator of continuous tasks",
-    ir.AsOfJoin: "becomes joins and windows, or an operator of continuous tasks",
+    ir.AsOfJoin: "becomes a merge of sorted rows, or joins and windows, or an operator of continuous tasks",
     ir.IntervalJoin: "becomes a join, or operators of continuous tasks",
 }
 """Relations that no query here has, and why."""

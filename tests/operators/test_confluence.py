@@ -24,6 +24,7 @@ import tidegate.operators
 from tidegate.operators.arrays.digest import digest
 from tidegate.operators.arrays.ordering import Order, Ordering
 from tidegate.operators.arrays.sorted_merge import merged
+from tidegate.operators.as_of_merge_join import AsOfMergeJoin
 from tidegate.operators.core.key_rows import Holding
 from tidegate.operators.core.operator import Operator, Stream
 from tidegate.operators.core.streams import BatchStream
@@ -172,6 +173,19 @@ def test_a_merge_join(type_: MergeJoinType, tmp_path: Path) -> None:
     check_operator(lambda: join(schema, schema, holding, type_), SORTED, reordered=in_any_order_of_a_key)
 
 
+@pytest.mark.parametrize("outer", [True, False])
+def test_an_as_of_merge_join(outer: bool) -> None:
+    """The values are the times."""
+    side = SORTED[0][0].schema
+    schema = pa.schema([pa.field(f"c{at}", field.type) for at, field in enumerate([*side, *side])])
+    check_operator(
+        lambda: AsOfMergeJoin(
+            left=side, right=side, keys=[(0, 0)], ticks=(1, 1), outer=outer, tolerance=None, schema=schema
+        ),
+        SORTED,
+    )
+
+
 class Merged(Operator):
     """Sorted inputs as one, by an operator's contract."""
 
@@ -266,6 +280,7 @@ def test_a_user_s_executor(after: tuple[str, ...]) -> None:
 OF_SEVERAL_INPUTS = {
     Fragment: (test_a_fragment_of_two_inputs, test_a_fragment_of_three_inputs),
     MergeJoin: (test_a_merge_join,),
+    AsOfMergeJoin: (test_an_as_of_merge_join,),
     Loop: (test_a_loop, test_a_loop_that_is_computed_anew_in_every_round),
     Union: (test_a_union_of_streams,),
     User: (test_a_user_s_executor,),

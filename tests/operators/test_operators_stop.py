@@ -34,6 +34,7 @@ from tidegate.proto.errors import ExecutionError
 
 from . import (
     test_adopting_write,
+    test_as_of_merge_join,
     test_dense_slices,
     test_index_lookup_join,
     test_merge_join,
@@ -173,8 +174,15 @@ def counted_in_slices(_: Path, instance: Instance) -> Specimen:
     return Specimen(test_dense_slices.dense(instance), [endless(test_dense_slices.ZEROS)])
 
 
+def joined_as_of(*_: object) -> Specimen:
+    """Left rows without end that are all later than the only right row."""
+    schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
+    return Specimen(test_as_of_merge_join.join(schema), [endless(zeros(schema)), one(zeros(schema).slice(0, 1))])
+
+
 SPECIMENS: dict[str, Make] = {
     "AdoptingWrite": adopted,
+    "AsOfMergeJoin": joined_as_of,
     "BatchFunctionOperator": lambda *_: Specimen(
         BatchFunctionOperator("f", lambda rows: itertools.repeat(numbers()), schema=X, recut=False), [one(numbers(1))]
     ),

@@ -32,11 +32,11 @@ from tidegate.operators.slices.dense_slices import DenseSlices
 from tidegate.operators.slices.sliding_windows import SlidingWindows
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.planner import ir
+from tidegate.planner.physical.merge_nodes import MergeJoinNode, StreamingAggregateNode
 from tidegate.planner.physical.pipelines import (
     Feed,
     FragmentNode,
     KeptNode,
-    MergeJoinNode,
     PhysicalNode,
     PhysicalPlan,
     RoundsNode,
@@ -44,7 +44,6 @@ from tidegate.planner.physical.pipelines import (
     SelectNode,
     Shape,
     SourceShape,
-    StreamingAggregateNode,
 )
 from tidegate.planner.physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
 from tidegate.planner.prepare import Prepared, prepare

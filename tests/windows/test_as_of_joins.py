@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import substrait.dataframe as sub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from substrait.builders import type as type_
 
 import tidegate
 from tidegate import windows
 
-from ..searching import tries
+from ..searching import search, tries
 from .naive import Row
 from .running import SEVERAL, TIMES, Time
 from .test_interval_joins import INTEGERS, ROW, TimeJoin, changes_of, cut, final_answers, rows_of, table
@@ -193,3 +197,66 @@ def test_pruned_columns_still_order_rows_of_one_time(client: tidegate.Client) ->
     rows = {"l": pa.table({"t": [5]}), "r": pa.table({"t": [3, 3], "first": [2, 1], "second": [10, 20]})}
     with client.create_task(joined.to_plan()) as task:
         assert task.run_epoch(rows).table().column(0).to_pylist() == [10]
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+def test_more_rows_than_fit_into_memory_are_joined(client: tidegate.Client, how: str) -> None:
+    """Each value, and each null, is that of the latest row."""
+    random = np.random.default_rng(7)
+    left, right = (
+        pa.table(
+            {
+                "t": random.permutation(4 * rows)[:rows],
+                "k": random.integers(0, 100, rows),
+                "n": pa.array(random.integers(0, 9, rows), mask=random.random(rows) < 0.3),
+                "s": pa.array([f"{at}{'x' * (at % 20)}" if at % 3 else None for at in range(rows)]),
+                "m": pa.array([[at, None] if at % 5 else None for at in range(rows)], pa.list_(pa.int64())),
+            }
+        )
+        for rows in (50_000, 200_000)
+    )
+    types = {"t": sub.i64, "k": sub.i64, "n": sub.i64, "s": sub.string, "m": type_.list(type_.i64())}
+    assert different_rows(client, types, left, right, how, 32 << 20) == [0, 0]
+
+
+@search
+@pytest.mark.parametrize(("lefts", "rights"), [(9_000_000, 2_000_000), (3_000_000, 3_000_000)])
+def test_millions_of_rows_are_joined_in_little_memory(client: tidegate.Client, lefts: int, rights: int) -> None:
+    random, keys = np.random.default_rng(8), 100
+    left, right = (
+        {"t": random.permutation(4 * rows)[:rows], "k": random.integers(0, keys, rows), "n": np.arange(rows)}
+        for rows in (lefts, rights)
+    )
+    types = {"t": sub.i64, "k": sub.i64, "n": sub.i64}
+    plan = windows.as_of_join(*(sub.read_named_table(name, types) for name in "lr"), "t", keys=["k"]).to_plan()
+    with client.create_task(plan, memory_limit=64 << 20) as task:
+        answer = task.run_epoch({"l": pa.table(left), "r": pa.table(right)}).table()
+    span = 4 * max(lefts, rights)
+    ordered = np.argsort(right["k"] * span + right["t"])
+    at = np.searchsorted((right["k"] * span + right["t"])[ordered], left["k"] * span + left["t"], side="right") - 1
+    expected = np.where((at >= 0) & (right["k"][ordered[at]] == left["k"]), right["n"][ordered[at]], -1)
+    mine, theirs = answer.column(2).to_numpy(), pc.fill_null(answer.column(5), -1).to_numpy()
+    assert np.array_equal(np.sort(mine), left["n"])
+    assert np.array_equal(theirs, expected[mine])
+
+
+def different_rows(
+    client: tidegate.Client, types: dict[str, Any], left: pa.Table, right: pa.Table, how: str, memory_limit: int
+) -> list[int]:
+    """The numbers of rows that only the task gives, and that only DuckDB's own join gives."""
+    sides = [sub.read_named_table(name, types) for name in ("l", "r")]
+    plan = windows.as_of_join(*sides, "t", keys=["k"], how=how).to_plan()
+    with client.create_task(plan, memory_limit=memory_limit) as task:
+        answer = task.run_epoch({"l": left, "r": right}).table()
+    connection = duckdb.connect()
+    for name, rows in (("l", left), ("r", right)):
+        connection.register(name, rows)
+    own = connection.sql(f"SELECT * FROM l ASOF {how} JOIN r ON l.k = r.k AND l.t >= r.t").to_arrow_table()
+    names = [f"c{at}" for at in range(answer.num_columns)]
+    connection.register("answer", answer.rename_columns(names))
+    connection.register("own", own.rename_columns(names))
+    differences = [
+        f"(SELECT count(*) FROM (FROM {one} EXCEPT ALL FROM {other}))"
+        for one, other in (("answer", "own"), ("own", "answer"))
+    ]
+    return list(connection.sql(f"SELECT {', '.join(differences)}").fetchall()[0])
