@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -24,6 +25,8 @@ from .task_options import member
 CHUNK_BYTES = 1 * MIB
 INLINE_BYTES: Final = 16 * MIB
 """A split of more Arrow data than this travels as a file."""
+_READ: Final[weakref.WeakSet[pa.RecordBatchReader]] = weakref.WeakSet()
+"""The readers that splits were made of."""
 
 
 class ArrowStream(Protocol):
@@ -165,6 +168,8 @@ def _split(data: Any, uploader: Uploader) -> Split:
             return _checked(InlineSplit(schema=data.schema, batches=(data,)))
         case pa.Table():
             return _checked(InlineSplit(schema=data.schema, batches=tuple(data.to_batches())))
+        case pa.RecordBatchReader():
+            return _streamed(_unread(data), uploader)
         case _ if hasattr(data, "__arrow_c_stream__"):  # checking for a protocol's methods takes ten times as long
             return _streamed(_reader(data), uploader)
         case _ if hasattr(data, "__arrow_c_array__"):
@@ -190,6 +195,18 @@ def _checked(split: InlineSplit) -> InlineSplit:
             f"the rows of a split are not valid Arrow data: {error}", reason="MALFORMED_ARROW"
         ) from error
     return split
+
+
+def _unread(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The reader, unless an earlier split has read it: it would have no rows any more, and the split none, either."""
+    if reader in _READ:
+        raise InvalidRequest(
+            "a RecordBatchReader hands its rows out once, and an earlier call has read this one, also if the call was "
+            "refused: make a new reader of the same rows, or give a table, which can be given again",
+            reason="NOT_A_SPLIT",
+        )
+    _READ.add(reader)
+    return reader
 
 
 def _reader(stream: Any) -> pa.RecordBatchReader:

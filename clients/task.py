@@ -285,7 +285,8 @@ class Task:
 
         The same as `add_split` for each, then `request_barrier`, but as one call: a durable task waits for the disk
         once. Refused while there are splits of any client that are not sealed. A call that was refused (the service
-        holds all the epochs that it may: read one) may be repeated with the same splits: none is added twice.
+        holds all the epochs that it may: read one) may be repeated with the same splits: none is added twice. (A
+        `RecordBatchReader` hands its rows out once: repeat the call with a new one.)
 
         >>> task.feed_epoch({"sales": "monday.parquet"}), task.feed_epoch({"sales": "tuesday.parquet"})
         (1, 2)

@@ -84,6 +84,8 @@ class Feed:
         self._changed = threading.Condition()
         self._fed_now: set[str] = set()
         self._feeding_epochs = threading.Lock()
+        self._may_have_added = False
+        """True if `feed` has failed: the service may have splits whose numbers are not known here."""
         self.sealed = 0
         self._last: dict[str, int] = {}
         self._unsealed: dict[str, int] = {}
@@ -171,6 +173,9 @@ class Feed:
             seal = replace(seal, after=self.sealed)
         number = self._service.request_barrier(self._task, epoch, seal)
         self._sealed(number)
+        if self._may_have_added:  # they are sealed now: later splits have other numbers
+            self.refresh()
+            self._may_have_added = False
         return number
 
     def transact(
@@ -233,11 +238,16 @@ class Feed:
         with self._feeding_epochs, self.sending() as send:
             number = self.sealed + 1
             steps = []
-            for step in self.steps(splits, send):
-                self.take(step, number, seal, send, partial(self._service.add_splits, self._task))
-                steps.append(step)
+            try:
+                for step in self.steps(splits, send):
+                    self.take(step, number, seal, send, partial(self._service.add_splits, self._task))
+                    steps.append(step)
+            except BaseException:
+                self._may_have_added = True
+                raise
             for step in steps:  # not before: a call that is repeated gives the splits the same numbers
                 self.taken(step, number)
+            self._may_have_added = False
             return number
 
     def take(self, step: Step, number: int, seal: Seal, send: Sending, call: Callable[[AddRequest], A]) -> A:

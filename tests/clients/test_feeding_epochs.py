@@ -114,6 +114,41 @@ def test_an_epoch_of_several_calls_is_repeated_as_a_whole(
         assert read(task, 1) == [[4, 5, 6]]
 
 
+def test_after_a_barrier_that_seals_a_refused_call_the_next_splits_are_new_ones(
+    open_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if they have the rows of a split that the refused call had added."""
+    monkeypatch.setattr("tidegate.transport.feeder.STEP_SPLITS", 1)
+    with open_client(FakeEngine()).create_task(b"plan") as task:
+        with pytest.raises(InvalidRequest):
+            task.feed_epoch({"a": [numbers(1), numbers(2), 3]})  # type: ignore[list-item]
+        assert task.request_barrier() == 1
+        assert not task.add_split("a", numbers(1)).duplicate
+        assert task.request_barrier() == 2
+        assert task.feed_epoch({"a": numbers(1)}) == 3
+        assert read(task, 3) == [[1, 2], [1], [1]]
+
+
+@pytest.mark.parametrize("kind", ["epoch", "transaction"])
+def test_a_reader_that_a_refused_call_has_read_is_refused(open_client: Callable[..., Client], kind: str) -> None:
+    """It has no rows any more: its split would be empty."""
+    with open_client(FakeEngine()).create_task(b"plan", max_pending_epochs=1) as task:
+        feed: Callable[[pa.RecordBatchReader], object] = {
+            "epoch": lambda reader: task.feed_epoch({"a": reader}),
+            "transaction": lambda reader: task.transact("x", 1, {"a": reader}, seal=True),
+        }[kind]
+        task.feed_epoch({"a": numbers(1)})
+        reader = numbers(2).to_reader()
+        with pytest.raises((Exhausted, Refused)):
+            feed(reader)
+        assert read(task, 1) == [[1]]
+        task.acknowledge()
+        with pytest.raises(InvalidRequest, match="make a new reader"):
+            feed(reader)
+        feed(numbers(2).to_reader())
+        assert read(task, 1) == [[2]]
+
+
 def test_one_call_of_the_service_has_the_splits_and_the_seal(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with client.create_task(PLAN) as task:
         asked: list[AddRequest] = []
