@@ -98,8 +98,7 @@ class Journal:
         """Make the calls that wait for `later` now. On this journal's thread, or by a caller who then waits."""
         with self._lock:
             calls, self._late = self._late, []
-        for call in calls:
-            call()
+        _make(calls, "an acknowledgement could not be recorded")
         with self._lock:
             self._urgent = self._urgent or bool(self._open.statements or self._open.after)
 
@@ -225,11 +224,7 @@ class Journal:
             if not calls:
                 self._end_commit()
                 return
-        for call in calls:
-            try:
-                call()
-            except Exception:  # noqa: BLE001  # all tasks need this thread
-                _log.exception("a bug in Tidegate: work behind a commit has failed")
+        _make(calls, "work behind a commit has failed")
         with self._lock:
             self._end_commit()
 
@@ -254,6 +249,15 @@ class Journal:
         """Wake all callers, whatever batch they wait for."""
         for batch in (*self._pending, self._open):
             batch.done.notify_all()
+
+
+def _make(calls: Sequence[Callable[[], None]], failing: str) -> None:
+    """Make the calls, whatever becomes of the ones before: all tasks need the thread that makes them."""
+    for call in calls:
+        try:
+            call()
+        except Exception:  # noqa: BLE001
+            _log.exception("a bug in Tidegate: %s", failing)
 
 
 def journal_failed(error: BaseException | None) -> Unavailable:

@@ -189,7 +189,8 @@ class KeptBytes:
                 self._uses[digest] -= 1
                 if self._uses[digest]:
                     continue
-                del self._uses[digest], self._sizes[digest]
+                del self._uses[digest]
+                self._sizes.pop(digest, None)  # none of bytes that the folder lacks
                 if digest in self._files:
                     self._journal.append((), after=partial(self._remove, digest))
                 else:

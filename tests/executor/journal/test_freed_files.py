@@ -15,6 +15,7 @@ from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.executor.journal.freed_files import FreedFiles
 from tidegate.executor.journal.kept_reader import Kept
 from tidegate.executor.ledger.split_digest import RowsStream
+from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, InlineSplit
 
 from ..fakes import FakeEngine
@@ -137,6 +138,31 @@ def test_a_killed_service_leaves_files_that_are_in_nobodys_way(tmp_path: Path) -
         service.start()
         task = service.attach(task)
         assert task.add(*range(ROWS, 3 * ROWS)).sequence == 2
+
+
+def test_rows_that_are_missing_are_let_go_like_any_others(tmp_path: Path) -> None:
+    """Their task alone has failed: it is acknowledged and deleted, and others go on."""
+    with Restarts(tmp_path) as service:
+        lost, deleted, other = (service.create() for _ in range(3))
+        for number, task in enumerate((lost, deleted)):
+            task.add(*range(number, ROWS))
+            task.seal()
+        service.kill()
+        for path in (service.data / "rows").iterdir():
+            path.unlink()
+        service.start()
+        lost, deleted, other = map(service.attach, (lost, deleted, other))
+        for task in (lost, deleted):
+            with pytest.raises(TaskFailed, match="cannot be read"):
+                task.epoch(1)
+        service.manager.recover_task(lost.id, [("a", 1)])
+        assert lost.epoch(1) == []
+        service.manager.acknowledge(lost.id, Cursor(2))
+        service.settle()
+        service.manager.delete_task(deleted.id)
+        for task in (lost, other):
+            task.add(1)
+            assert task.epoch(task.seal()) == [1]
 
 
 @given(sizes=st.lists(st.integers(1, 100), max_size=8), wanted=st.integers(1, 120))

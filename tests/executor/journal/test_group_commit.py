@@ -200,3 +200,19 @@ def test_work_behind_a_commit_that_fails_ends_no_later_commit(
     journal.wait(journal.append([("second", ())]))
     assert [[sql for sql, _ in statements] for statements in disk.commits] == [["first"], ["second"]]
     assert "work behind a commit has failed" in caplog.text
+
+
+def test_an_acknowledgement_that_fails_ends_no_later_commit(
+    journal: Journal, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise KeyError("a digest")
+
+    disk.allowed.release(2)
+    journal.later(fail)
+    journal.later(lambda: cast("None", journal.append([("late", ())])))
+    journal.append_late()
+    for sql in ("first", "second"):
+        journal.wait(journal.append([(sql, ())]))
+    assert [sql for statements in disk.commits for sql, _ in statements] == ["late", "first", "second"]
+    assert "an acknowledgement could not be recorded" in caplog.text
