@@ -26,19 +26,21 @@ from ..duckdb import failures
 from ..duckdb.fragment import Fragment
 from ..duckdb.instances import Instance
 from ..duckdb.statement_inputs import StreamSource
-from .dense_groups import DenseGroups, GroupState
+from .dense_groups import DenseGroups, GroupKey, GroupState
 
 _SHARE: Final = 16
-_MOST_PLACES: Final = 1 << 22
+_MOST_PLACES: Final = 1 << 23
 _REDUCED: Final = 4
 """The arrays are worth it where a group has so many rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOfSlices:
-    """Groups by the first `keys` columns. `groups` is a statement that makes them of the relation `in0`."""
+    """Groups by keys, of rows that have a value of the first one if it is sliced. `groups` is a statement that makes
+    them of the relation `in0`, in which all rows have one.
+    """
 
-    keys: int
+    keys: tuple[GroupKey, ...]
     states: tuple[GroupState, ...]
     groups: str
 
@@ -84,7 +86,7 @@ class DenseSlices(Operator):
         """The groups. Whenever the arrays are full, their groups come out, and they begin anew."""
         with closing(rows):
             arrays = DenseGroups(self._groups.keys, self._groups.states, self.schema, self._places)
-            counted, row_blocks = 0, blocks(rows, BLOCK_ROWS)
+            counted, row_blocks = 0, self._timed(blocks(rows, BLOCK_ROWS))
             for block in row_blocks:
                 self._stop_if_interrupted()
                 while not arrays.add(block):
@@ -103,3 +105,12 @@ class DenseSlices(Operator):
     def _stop_if_interrupted(self) -> None:
         if self._interrupted:
             raise failures.interrupted(self._plan_path)
+
+    def _timed(self, row_blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are in a slice, in the same blocks. None is empty."""
+        key = self._groups.keys[0]
+        for block in row_blocks:
+            times = block.column(key.column)
+            timed = block.filter(times.is_valid()) if key.size is not None and times.null_count else block
+            if timed.num_rows:
+                yield timed

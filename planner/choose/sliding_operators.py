@@ -7,13 +7,14 @@ enclosing query, or the rows of a loop, stays in the fragment around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from ...operators.slices import group_codes, state_joins
 from .. import ir
 from ..analysis.outer_references import OuterReferences
+from ..analysis.sliced_columns import sliced_column
 from ..ir import types as t
 from ..ir.arrow_types import arrow_type
 from ..ir.building import project
@@ -91,16 +92,40 @@ def _groups(slices: ir.PartialAggregate) -> ir.Relation:
     numbers = all(isinstance(typed.type, t.Integer) for typed in (*slices.keys, *arguments))
     if not numbers or not {state.function for state in states} <= _IN_ARRAYS:
         return slices
-    columns = list(slices.keys)
-    measures = tuple(_over_columns(measure, columns) for measure in slices.measures)
-    keys = tuple(ir.Field(index=at, type=key.type) for at, key in enumerate(slices.keys))
+    mark, *others = slices.keys
+    sliced = sliced_column(mark)
+    conditions = [measure.condition for measure in slices.measures if measure.condition is not None]
+    if sliced is not None and all(map(is_column, (*others, *arguments, *conditions))):
+        below = _without_nulls(slices.input, sliced.column)
+        if isinstance(below, ir.Read | ir.LocalFiles):
+            return _dense(slices, below, slices.keys, slices.measures)
+    columns: list[ir.Expression] = [mark if sliced is None else sliced.column, *others]
+    measures = [_over_columns(measure, columns) for measure in slices.measures]
+    first, *keys = (ir.Field(index=at, type=columns[at].type) for at in range(len(slices.keys)))
+    if isinstance(mark, ir.Call) and sliced is not None:
+        mark = replace(mark, arguments=(first, *mark.arguments[1:]))
+    else:
+        mark = first
+    return _dense(slices, project(slices.input, columns, slices.plan_path), (mark, *keys), measures)
+
+
+def _dense(
+    slices: ir.PartialAggregate, below: ir.Relation, keys: Sequence[ir.Expression], measures: Sequence[ir.Measure]
+) -> ir.DenseSlices:
     return ir.DenseSlices(
-        input=project(slices.input, columns, slices.plan_path),
-        keys=keys,
-        measures=measures,
-        schema=slices.schema,
-        plan_path=slices.plan_path,
+        input=below, keys=tuple(keys), measures=tuple(measures), schema=slices.schema, plan_path=slices.plan_path
     )
+
+
+def _without_nulls(relation: ir.Relation, time: ir.Field) -> ir.Relation:
+    """The rows, without a filter that leaves out nothing but those without a time."""
+    if not isinstance(relation, ir.Filter):
+        return relation
+    match relation.condition:
+        case ir.Call(function=ir.Function(name="is_not_null"), arguments=(ir.Field() as tested,)):
+            return relation.input if _is_same(tested, time) else relation
+        case _:
+            return relation
 
 
 def _over_columns(measure: ir.Measure, columns: list[ir.Expression]) -> ir.Measure:

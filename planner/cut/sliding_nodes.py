@@ -8,12 +8,13 @@ from typing import cast
 import pyarrow as pa
 
 from ...operators.duckdb.long_values import LongColumn
-from ...operators.slices.dense_groups import GroupFunction, GroupState
+from ...operators.slices.dense_groups import GroupFunction, GroupKey, GroupState
 from ...operators.slices.dense_slices import GroupsOfSlices
 from ...operators.slices.sliding_windows import WindowsOfSlices
 from ...operators.slices.state_joins import StateFunction
 from ...proto.errors import InternalError, PlanError
 from .. import ir
+from ..analysis.sliced_columns import sliced_column
 from ..ir.arrow_types import arrow_schema, sql_type
 from ..physical.pipelines import PhysicalNode
 from ..physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
@@ -58,7 +59,9 @@ def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> Slidi
 def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlicesNode:
     try:
         groups = GroupsOfSlices(
-            keys=len(relation.keys), states=tuple(_group_states(relation.measures)), groups=_groups(relation)
+            keys=tuple(map(_group_key, relation.keys)),
+            states=tuple(_group_states(relation.measures)),
+            groups=_groups(relation),
         )
     except PlanError as error:
         raise error.at(relation.plan_path) from error
@@ -69,6 +72,15 @@ def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlices
         size_class=input_.size_class,
         plan_path=relation.plan_path,
     )
+
+
+def _group_key(key: ir.Expression) -> GroupKey:
+    if isinstance(key, ir.Field):
+        return GroupKey(column=key.index)
+    sliced = sliced_column(key)
+    if sliced is None:
+        raise InternalError("a key of dense slices is neither a column nor the slices of one")
+    return GroupKey(column=sliced.column.index, size=sliced.size, origin=sliced.origin)
 
 
 def _group_states(measures: Sequence[ir.Measure]) -> Iterator[GroupState]:

@@ -70,15 +70,16 @@ class FinalSlidingAggregate(Node):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DenseSlices(Node):
     """A `PartialAggregate` below `SlidingWindows` whose keys are whole numbers. `keys`, and what `measures` read, are
-    columns of the input, and the keys are its first ones. A group may come out in several rows.
+    columns of the input; the first key may be slices of a column of times (`time_slice`), whose nulls are in none. A
+    group may come out in several rows.
     """
 
     input: Relation
-    keys: tuple[Field, ...]
+    keys: tuple[Expression, ...]
     measures: tuple[Measure, ...]
     schema: Schema
     plan_path: str
-    parts: ClassVar = Parts(inputs=("input",), columns=("keys",), expressions=("measures",))
+    parts: ClassVar = Parts(inputs=("input",), expressions=("keys", "measures"))
     traits: ClassVar = table.DENSE_SLICES
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -16,7 +16,7 @@ from tidegate.operators.arrays.digest import digest
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.slices import dense_slices
-from tidegate.operators.slices.dense_groups import GroupState
+from tidegate.operators.slices.dense_groups import GroupKey, GroupState
 from tidegate.operators.slices.dense_slices import DenseSlices, GroupsOfSlices
 
 from ..searching import tries
@@ -52,7 +52,7 @@ ZEROS: Final = pa.record_batch([pa.array([0] * 1_000).cast(type_) for type_ in R
 
 
 def dense(instance: Instance) -> DenseSlices:
-    groups = GroupsOfSlices(keys=2, states=STATES, groups=GROUPS)
+    groups = GroupsOfSlices(keys=(GroupKey(column=0), GroupKey(column=1)), states=STATES, groups=GROUPS)
     return DenseSlices(ROWS, groups=groups, schema=OUT, size_class=1_000, instance=instance)
 
 
@@ -136,3 +136,65 @@ def test_the_order_of_groups_does_not_depend_on_batches(warm: Instance) -> None:
 def test_a_sum_may_be_larger_than_64_bits(warm: Instance) -> None:
     rows = [(0, 1, 2**62, 1, True)] * 10
     assert run(dense(warm), rows)["sum"].to_pylist() == [Decimal(10 * 2**62)]
+
+
+@pytest.mark.parametrize("step", [1, 37, -37], ids=["slowly", "by more than there were", "downwards"])
+def test_keys_that_go_on_growing_get_places(warm: Instance, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense_slices, "BLOCK_ROWS", 50)
+    rows = [(at // 400, None if at % 17 == 0 else at // 50 * step + at % 9, at, at % 7, True) for at in range(2_000)]
+    operator = dense(warm)
+    monkeypatch.setattr(operator._in_duckdb, "run", lambda _: pytest.fail("DuckDB groups rows"))
+    answer = run(operator, rows)
+    assert joined(answer) == naive(rows)
+    assert answer.num_rows == len(naive(rows))
+
+
+TICKS: Final = {
+    pa.date32(): "(c0 - DATE '1970-01-01')",
+    pa.timestamp("us", "UTC"): "epoch_us(c0)",
+    pa.timestamp("ns"): "epoch_ns(c0)",
+    pa.int16(): "c0",
+    pa.int64(): "c0",
+}
+"""Types of times, and a time's units in DuckDB."""
+
+
+@pytest.mark.parametrize("type_", TICKS, ids=str)
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    times=st.lists(st.none() | st.integers(-(2**15), 2**15 - 1) | st.integers(-9, 9), max_size=40),
+    size=st.integers(1, 70),
+    origin=st.integers(-100, 100),
+)
+def test_slices_of_a_column_of_times_are_numbered(
+    warm: Instance, type_: pa.DataType, times: list[int | None], size: int, origin: int
+) -> None:
+    """Rows without a time are in no slice."""
+    assert sliced(warm, type_, times, size, origin) == Counter(
+        (time - origin) // size for time in times if time is not None
+    )
+
+
+@pytest.mark.parametrize("farthest", [2**63 - 1, -(2**63), 2**62 - 5])
+def test_duckdb_numbers_the_slices_of_times_that_are_far_away(warm: Instance, farthest: int) -> None:
+    assert sliced(warm, pa.int64(), [3, farthest], 10, 0) == {0: 1, farthest // 10: 1}
+
+
+def sliced(warm: Instance, type_: pa.DataType, times: list[int | None], size: int, origin: int) -> dict[int, int]:
+    """The number of rows in each slice."""
+    words = pa.int32() if type_.bit_width == 32 else pa.int64()
+    column = pa.array(times, type_) if pa.types.is_integer(type_) else pa.array(times, words).cast(type_)
+    rows = pa.record_batch([column], names=["t"])
+    number = f"({TICKS[type_]} - {origin})"
+    out = pa.schema([pa.field("n", pa.int64(), False), ("rows", pa.int64())])
+    groups = GroupsOfSlices(
+        keys=(GroupKey(column=0, size=size, origin=origin),),
+        states=(GroupState(function="count", values=None, condition=None),),
+        groups=f"SELECT {number} // {size} - CAST({number} % {size} < 0 AS BIGINT), count(*) FROM in0 GROUP BY 1",
+    )
+    operator = DenseSlices(rows.schema, groups=groups, schema=out, size_class=100, instance=warm)
+    try:
+        table = pa.Table.from_batches(operator.run([BatchStream(rows.schema, [rows])]), out)
+    finally:
+        operator.close()
+    return dict(zip(table["n"].to_pylist(), table["rows"].to_pylist(), strict=True))

@@ -173,3 +173,23 @@ def test_a_wrong_argument_is_refused_by_name(time: str, size: Any, words: str) -
 def test_slices_are_functions_that_any_plan_may_call(client: tidegate.Client) -> None:
     function = "extension:io.tidegate:functions_event_time"
     assert function in client.capabilities().dialect
+
+
+@pytest.mark.parametrize(
+    ("time", "read"),
+    [
+        (sub.precision_timestamp(6), "read events (t, k)"),
+        (sub.i64, "read events (t, k)"),
+        (sub.date, "read events (t, k)"),
+        (sub.precision_timestamp_tz(3), "project, 2 columns"),
+    ],
+    ids=["timestamp", "integer", "date", "milliseconds with a zone"],
+)
+def test_slices_of_integer_keys_are_numbered_without_duckdb(client: tidegate.Client, time: Any, read: str) -> None:
+    rows = sub.read_named_table("events", {"t": time, "k": sub.i64, "x": sub.string})
+    units = 1 if time in (sub.i64, sub.date) else timedelta(milliseconds=1)
+    sliding = windows.sliding(rows, "t", 60 * units, 7 * units, keys=["k"], measures=[COUNT])
+    explained = client.explain(sliding.to_plan()).text
+    _, _, below = explained.partition("operator 3, blocking\n")
+    assert [line.strip().partition("  [")[0] for line in below.splitlines()[1:2]] == [f"fragment 4, {read}"]
+    assert ("filter" in below) == (read == "project, 2 columns")
