@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
 
 from ...proto.compressed_files import without_codec
 from ...proto.errors import SplitError
@@ -113,13 +114,14 @@ class OpenFile(_Opened):
 
 class PieceFiles:
     """`Files` in which a piece's path leads to the open file, its descriptor, and the most bytes that a decoded row may
-    have.
+    have. `are_local` says whether the descriptor leads to the same bytes.
     """
 
     def __init__(self, file: OpenFile, path: str, files: Files, largest: int = UNLIMITED) -> None:
         self.largest: Final = largest
         self.descriptor: Final = file.descriptor
         self.state: Final = file.state
+        self.are_local: Final = isinstance(files, LocalFileSystem)
         self._file = file
         self._path = path
         self._files = files

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ....proto.arrow.parquet_footer import Footer, read_footer, whole_number
 from ....proto.arrow.parquet_instants import INT96_UNIT, int96_columns, with_instants
 from ....proto.arrow.validation import each_validated, validated_schema
+from ...core.batches import batch_of
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES, rows_within
@@ -26,6 +27,7 @@ from ..file_versions import UNLIMITED, Files, PieceFiles, State
 from ..int96_check import Instants
 from .format import BATCH_ROWS, numbered, part_too_large, room
 from .matching import Names, describe
+from .parquet_long_lists import LongLists, long_lists
 from .parquet_pages import has_checksums
 from .parquet_widths import Widths
 from .row_ranges import cut, within
@@ -90,6 +92,9 @@ class ParquetReader:
         self._largest = largest
         self._part_bytes = piece.part_bytes
         self._row_bytes = piece.row_bytes
+        self._descriptor = (
+            filesystem.descriptor if isinstance(filesystem, PieceFiles) and filesystem.are_local else None
+        )
         self._file = filesystem.open_input_file(piece.path)
         try:
             self._footer = read_footer(self._file)
@@ -129,10 +134,15 @@ class ParquetReader:
         self._check_pages(group, leaves)
         rows = self._even_rows(group, leaves, most, size)
         counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
-        coded = {} if rows is None else self._coded(group, names, rows)
+        lists = self._long_lists(group, names)
+        others = [name for name in names if name not in {column.field.name for column in lists}]
+        coded = {} if rows is None else self._coded(group, others, rows)
         read, promised = 0, self._footer.groups[group].rows
-        batches = self._by_dictionaries(group, names, rows or 0, coded)
-        batches = batches or self._plain(self._parquet, group, names, counts)
+        if lists and not others:
+            batches = _without_others(lists, promised, counts)
+        else:
+            decoded = self._by_dictionaries(group, others, rows or 0, coded)
+            batches = _with_others(lists, decoded or self._by_pyarrow(self._parquet, group, others, counts))
         for batch in self._instants.checked(batches, self._seconds(group, self._instants.among(names), most)):
             read += batch.num_rows
             if read > promised:
@@ -150,9 +160,9 @@ class ParquetReader:
         leaves = _leaves(self._footer, set(names))
         rows = self._even_rows(group, leaves, most)
         counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
-        return self._plain(self._in_seconds, group, names, counts)
+        return self._by_pyarrow(self._in_seconds, group, names, counts)
 
-    def _plain(
+    def _by_pyarrow(
         self, parquet: pq.ParquetFile, group: int, names: Sequence[str], counts: Iterator[int]
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a row group. A batch is cut where its next one is asked for."""
@@ -195,6 +205,14 @@ class ParquetReader:
         if self._dictionaries is None or self._dictionaries[0] != names:
             self._dictionaries = names, self._open(names)
         return self._dictionaries[1]
+
+    def _long_lists(self, group: int, names: Sequence[str]) -> list[LongLists]:
+        """The columns of a row group that need not be decoded."""
+        if self._descriptor is None:
+            return []
+        fields = map(self.schema.field, names)
+        columns = (long_lists(self._file, self._descriptor, self._footer, group, field) for field in fields)
+        return [column for column in columns if column is not None]
 
     def _coded(self, group: int, names: Sequence[str], rows: int) -> dict[str, int]:
         """The columns to read as dictionaries, with the numbers of the dictionaries' values. pyarrow would take a name
@@ -242,6 +260,27 @@ class ParquetReader:
             self._in_seconds.close()
         self._parquet.close()
         self._file.close()
+
+
+def _without_others(lists: Sequence[LongLists], rows: int, counts: Iterator[int]) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group of which no column has to be decoded."""
+    schema = pa.schema([column.field for column in lists])
+    while rows:
+        count = min(rows, next(counts))
+        yield batch_of([column.take(count) for column in lists], count, schema)
+        rows -= count
+
+
+def _with_others(lists: Sequence[LongLists], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of the other columns, with these columns behind them."""
+    if not lists:
+        yield from batches
+        return
+    for batch in batches:
+        fields, columns = list(batch.schema), batch.columns
+        fields += [column.field for column in lists]
+        columns += [column.take(batch.num_rows) for column in lists]
+        yield batch_of(columns, batch.num_rows, pa.schema(fields))
 
 
 def _opened(

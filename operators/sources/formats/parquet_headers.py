@@ -22,6 +22,7 @@ _EXPANSION: Final = {0: 1, 1: 22, 5: 255, 7: 255}
 _MOST_PAGE: Final = 1 << 31
 
 _STORED: Final = 3
+_PLAIN: Final = 0
 CHECKSUM: Final = 4
 _DICTIONARY: Final = 2
 _HEADER: Final[Shape] = {
@@ -64,8 +65,8 @@ class Levels:
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page, whose header is at `header`: `stored` bytes of the file from `at` on, `size` bytes once it is
-    decompressed. `is_coded` says whether its values are places in the dictionary. `lengths` is the number of lists of
-    packed lengths before its values.
+    decompressed. `is_coded` says whether its values are places in the dictionary, `is_plain` whether they are written
+    as they are. `lengths` is the number of lists of packed lengths before its values.
     """
 
     header: int
@@ -75,6 +76,7 @@ class Page:
     values: int
     is_dictionary: bool
     is_coded: bool
+    is_plain: bool
     is_compressed: bool
     lengths: int
     levels: Levels
@@ -146,6 +148,7 @@ def pages(file: RandomFile, chunk: Chunk, column: str = "") -> Iterator[Page]:
             data.get(1, 0),
             header.get(1) == _DICTIONARY,
             encoding in DICTIONARY_ENCODINGS,
+            encoding == _PLAIN and header.get(1) != _DICTIONARY,
             second.get(7, True),
             _LENGTHS.get(encoding, 0),
             _levels(header),

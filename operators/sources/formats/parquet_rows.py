@@ -72,7 +72,7 @@ def _lengths(file: RandomFile, chunk: Chunk, width: int) -> Iterator[Counts]:
     for page in pages(file, chunk):
         if page.is_dictionary:
             continue
-        for starts in _row_starts(_levels(file, chunk, page), width, page.values):
+        for starts in row_starts(_levels(file, chunk, page), width, page.values):
             positions = starts + at
             if is_first:
                 is_first = not len(positions)
@@ -189,7 +189,7 @@ def hadoop_blocks(data: bytes, size: int) -> list[tuple[bytes, int]]:
     return blocks if blocks and at == len(data) and total == size else [(data, size)]
 
 
-def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
+def row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
     """The positions of the levels that are 0, among `count` levels."""
     at = position = runs = 0
     value_bytes = -(-width // _BITS)
