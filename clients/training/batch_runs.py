@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,9 +18,12 @@ from .order.rank_shares import Wanted, WindowCut, share
 from .order.reused_memory import ReusedMemory
 from .order.shuffle import Positions, Window, permutation, repeats
 from .packing import Pack, packed
-from .row_gathering import RowGathering, Values, joined, part, size_of
+from .row_gathering import RowGathering, Values, joined, own, part, size_of
+from .row_placing import RowPlacing
 
 Columns: TypeAlias = tuple[Values, ...]
+Taken: TypeAlias = Callable[[Positions | slice], Columns]
+"""Takes the rows of a window at some positions. May be called once."""
 
 
 class Tail(Enum):
@@ -89,13 +93,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ReadWindow:
-    """A window with the result's rows of each of its splits."""
+    """A window with the result's rows of each of its splits, which can be taken once, in order. `rows` is their number,
+    where it is known before they are read.
+    """
 
     epoch: int
     number: int
     window: Window
     last: bool
-    results: Sequence[Sequence[pa.RecordBatch]]
+    rows: int | None
+    results: Iterable[Iterable[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +131,10 @@ class Run:
         if names is not None:
             for ready in self.ready:
                 ready.batch.update(zip(names, ready.columns, strict=True))
+
+    def has_any(self) -> bool:
+        """True if it has a batch, or the end of an epoch."""
+        return bool(self.ready) or self.end is not None
 
     def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
         """The batches, each with the position after it. An epoch's end is a position without a batch."""
@@ -163,13 +174,11 @@ class BatchRuns:
         self._gathering = RowGathering()
 
     def of(self, windows: Iterable[ReadWindow]) -> Iterator[Run]:
-        for window in windows:
-            run = self._run(window)
-            if run.ready or run.end is not None:
-                yield run
+        # Nothing here keeps a run while the next one is built: a window may be a large part of the memory.
+        return filter(Run.has_any, map(self._run, windows))
 
     def _run(self, window: ReadWindow) -> Run:
-        columns, order = self._rows(window)
+        order, taken = self._placed(window) if self._is_known(window) else self._collected(window)
         count = len(order)
         if self._start > count:
             raise Refused(
@@ -179,10 +188,9 @@ class BatchRuns:
             )
         wanted = self._wanted.of_epoch(window.epoch)
         cut = WindowCut(wanted=wanted, rows=count, start=self._start, carried=self._carried, first=self._batch)
-        chosen = order.at(cut.positions())
-        rows = tuple(self._gathering.taken(parts, chosen) for parts in columns)
+        rows = taken(order.at(cut.positions()))
         ready, used = self._full_batches(window, cut, rows)
-        rest = tuple(part(values, used, len(values)) for values in rows)
+        rest = tuple(own(part(values, used, len(values))) for values in rows)
         if cut.full == 0 and self._carry is not None:
             rest = tuple(map(_both, self._carry, rest))
         self._carry, self._batch, self._start = rest, cut.first + cut.full, 0
@@ -239,13 +247,39 @@ class BatchRuns:
         batch = Batch(epoch=window.epoch, number=number, rows=end - first, padding=padding)
         return [Ready(columns, batch, Position(window.epoch + 1))]
 
+    def _is_known(self, window: ReadWindow) -> bool:
+        """True if the place of each of a window's rows is known before they are read."""
+        layout = self._layout
+        has_others = layout.weight is not None or layout.pack is not None or bool(layout.provenance)
+        return window.rows is not None and window.window.key is not None and not has_others
+
+    def _placed(self, window: ReadWindow) -> tuple[RowOrder, Taken]:
+        """The order of a window's rows, and a function that reads them: wide ones are written to their places at once,
+        so that the window is in memory only once.
+        """
+        order = RowOrder(window.rows or 0, None, window.window.key, self._gathering.arrays)
+
+        def taken(chosen: Positions | slice) -> Columns:
+            placing = RowPlacing(self._gathering, len(order), chosen)
+            for batch in chain.from_iterable(window.results):
+                placing.add(self._layout.columns([SplitRows(0, 0, [batch])]), batch.num_rows)
+            return placing.columns(self._layout.columns([]))
+
+        return order, taken
+
+    def _collected(self, window: ReadWindow) -> tuple[RowOrder, Taken]:
+        """The order of a window's rows, all of which are read first, and a function that takes them."""
+        columns, order = self._rows(window)
+        return order, lambda chosen: tuple(self._gathering.taken(parts, chosen) for parts in columns)
+
     def _rows(self, window: ReadWindow) -> tuple[list[list[Values]], RowOrder]:
         """The columns of a window in the parts in which they were read, and the order of its rows."""
         layout = self._layout
-        splits = zip(window.window.splits, window.results, strict=True)
+        results = [list(batches) for batches in window.results]
+        splits = zip(window.window.splits, results, strict=True)
         columns = layout.columns([SplitRows(split, 0, result) for split, result in splits])
-        copies = None if layout.weight is None else self._copies(window, layout.weight)
-        count = sum(batch.num_rows for result in window.results for batch in result)
+        copies = None if layout.weight is None else self._copies(window, results, layout.weight)
+        count = sum(batch.num_rows for result in results for batch in result)
         order = RowOrder(count, copies, window.window.key, self._gathering.arrays)
         if layout.pack is None:
             return columns, order
@@ -253,11 +287,11 @@ class BatchRuns:
         rows = packed(_lists(lists, layout.pack), layout.pack)
         return [[column] for column in rows], RowOrder(len(rows[0]), None, None, self._gathering.arrays)
 
-    def _copies(self, window: ReadWindow, weight: str) -> Positions:
+    def _copies(self, window: ReadWindow, results: Sequence[Sequence[pa.RecordBatch]], weight: str) -> Positions:
         """The row of each copy of a row, by the weights."""
         copies = [
             repeats(_weights(result, weight), self._layout.seed, window.epoch, split)
-            for split, result in zip(window.window.splits, window.results, strict=True)
+            for split, result in zip(window.window.splits, results, strict=True)
         ]
         counts = np.concatenate(copies)
         return np.repeat(np.arange(len(counts)), counts)

@@ -36,7 +36,7 @@ class RowGathering:
             return part(joined(parts), positions.start, positions.stop)
         if not isinstance(parts[0], np.ndarray):
             return joined(parts).take(pa.array(positions))
-        if len(parts) > 1 and parts[0].itemsize * math.prod(parts[0].shape[1:]) >= WIDE_BYTES:
+        if len(parts) > 1 and is_wide(parts[0]):
             return _scattered(parts, positions, self.arrays)
         # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
         rows = self.arrays.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
@@ -66,6 +66,16 @@ def _scattered(parts: Sequence[npt.NDArray[Any]], positions: Positions, arrays: 
         rows[by_row[low:high]] = values if is_whole else values[chosen]
         first += len(values)
     return rows
+
+
+def is_wide(values: npt.NDArray[Any]) -> bool:
+    """True if a row takes so many bytes that it is copied by itself."""
+    return values.itemsize * math.prod(values.shape[1:]) >= WIDE_BYTES
+
+
+def own(values: Values) -> Values:
+    """The rows, in an array of their own: a part of an array keeps the memory of the whole one."""
+    return values.copy() if isinstance(values, np.ndarray) else values
 
 
 def part(values: Values, first: int, end: int) -> Values:

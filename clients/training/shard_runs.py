@@ -57,7 +57,7 @@ class ShardRuns:
         epoch: int,
         shards: EpochShards,
         windows: Sequence[ShardWindow],
-        results: Iterator[list[pa.RecordBatch]],
+        results: Iterator[Iterable[pa.RecordBatch]],
     ) -> Iterator[Run]:
         number = first = self._first(epoch)
         shares = self._shares(epoch)
@@ -65,7 +65,9 @@ class ShardRuns:
         count = self._tail.batches(shards.full, shards.tail)
         check_has_batches(epoch, sum(shards.counts), count)
         for window in windows:
-            columns = self._layout.columns([_cut(at, shards.counts[at.split], next(results)) for at in window.parts])
+            columns = self._layout.columns(
+                [_cut(at, shards.counts[at.split], list(next(results))) for at in window.parts]
+            )
             order = RowOrder(window.rows, None, window.key, self._gathering.arrays)
             if window is shards.tail_window:
                 yield self._last(epoch, shards, columns, order)

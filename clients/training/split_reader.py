@@ -54,8 +54,9 @@ class SplitReader(Closing):
 
     def read(
         self, source: str, splits: Iterable[TrainingSplit], skipped: Skipped | None
-    ) -> Iterator[list[pa.RecordBatch]]:
-        """The result's rows for each split, in order. May be called once.
+    ) -> Iterator[Iterable[pa.RecordBatch]]:
+        """The result's rows for each split, in order. May be called once. The rows come as they are made: take those of
+        a split before you ask for the next split.
 
         A split that fails raises, unless `skipped` takes it: then it has no rows.
         """
@@ -66,22 +67,28 @@ class SplitReader(Closing):
             if not fed:
                 return
             one = fed.popleft()
-            try:
-                batches = self._rows(one)
-            except (EpochError, NotFound) as error:
-                if skipped is None or (isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND):
-                    raise
-                skipped(one.split, error)
-                batches = []
-            if one.split.rows and batches:
-                self._row_bytes = sum(batch.nbytes for batch in batches) / one.split.rows
-            yield batches
+            yield self._rows(one) if skipped is None else self._all_rows(one, skipped)
 
-    def _rows(self, fed: _Fed) -> list[pa.RecordBatch]:
+    def _all_rows(self, fed: _Fed, skipped: Skipped) -> list[pa.RecordBatch]:
+        """All rows of a split that may be skipped: if it fails, those before its end are void."""
+        try:
+            return list(self._rows(fed))
+        except (EpochError, NotFound) as error:
+            if isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND:
+                raise
+            skipped(fed.split, error)
+            return []
+
+    def _rows(self, fed: _Fed) -> Iterator[pa.RecordBatch]:
         if fed.missing is not None:
             raise fed.missing
         _, epochs = self._task(fed.number)
-        return list(next(epochs))
+        size = 0
+        for batch in next(epochs):
+            size += batch.nbytes
+            yield batch
+        if fed.split.rows and size:
+            self._row_bytes = size / fed.split.rows
 
     def _feed(self, source: str, coming: Iterator[tuple[int, TrainingSplit]], fed: deque[_Fed]) -> None:
         while len(fed) < self._count or (

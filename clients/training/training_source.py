@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, tee
+from itertools import count, islice, tee
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -114,14 +114,18 @@ class TrainingSource:
     def read(self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter) -> Iterator[ReadWindow]:
         """The windows from a position on, each with its rows, up to the last of `epochs`."""
         ahead, shown = tee(self._order(reader.task, start, epochs))
-        wanted = (_Wanted(epoch, number, split) for epoch, number, window, _ in ahead for split in window.splits)
+        wanted = (_Wanted(epoch, number, split) for epoch, number, window, *_ in ahead for split in window.splits)
         results = self._results(reader, wanted, meter)
-        for epoch, number, window, last in shown:
-            rows = [next(results) for _ in window.splits]
-            yield ReadWindow(epoch=epoch, number=number, window=window, last=last, results=rows)
+        for epoch, number, window, last, rows in shown:
+            of_splits = islice(results, len(window.splits))
+            yield ReadWindow(epoch=epoch, number=number, window=window, last=last, rows=rows, results=of_splits)
 
-    def _results(self, reader: SplitReader, wanted: Iterable[_Wanted], meter: Meter) -> Iterator[list[pa.RecordBatch]]:
-        """The rows of each of these splits. A split that is skipped has none, and is not read again in its epoch."""
+    def _results(
+        self, reader: SplitReader, wanted: Iterable[_Wanted], meter: Meter
+    ) -> Iterator[Iterable[pa.RecordBatch]]:
+        """The rows of each of these splits, as `SplitReader.read` gives them. A split that is skipped has none, and is
+        not read again in its epoch.
+        """
         ahead, shown = tee(wanted)
         fed: deque[_Wanted] = deque()
 
@@ -142,9 +146,14 @@ class TrainingSource:
                 continue
             rows = next(results)
             fed.popleft()
-            if one.split not in self._skipped.get(one.epoch, ()):
-                self._rows_by_split(one.epoch)[one.split] = sum(batch.num_rows for batch in rows)
-            yield rows
+            yield rows if one.split in self._skipped.get(one.epoch, ()) else self._counted(one, rows)
+
+    def _counted(self, one: _Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+        self._rows_by_split(one.epoch)[one.split] = rows
 
     def epoch_shards(
         self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, grid: Grid, *, keeps: bool
@@ -175,7 +184,7 @@ class TrainingSource:
         for number, window in enumerate(windows):
             for split in window.splits:
                 if self._rows_of(epoch, split) is None:
-                    next(unread)
+                    deque(next(unread), maxlen=0)
             rows = sum(self._rows_of(epoch, split) or 0 for split in window.splits)
             if row < rows:
                 return Position(epoch, batch, number, row)
@@ -196,8 +205,11 @@ class TrainingSource:
         """The rows of the result of each split of an epoch that was read."""
         return self._result_rows.setdefault(self._list_number(epoch), {})
 
-    def _order(self, task: Task, start: Position, epochs: int | None) -> Iterator[tuple[int, int, Window, bool]]:
-        """(epoch, number, window, last of its epoch) from a position on."""
+    def _order(
+        self, task: Task, start: Position, epochs: int | None
+    ) -> Iterator[tuple[int, int, Window, bool, int | None]]:
+        """(epoch, number, window, last of its epoch, rows if they are known) from a position on."""
+        is_known = self._plan_rows().keeps_rows and not self._skips
         for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
             all_windows = self.windows(task, epoch)
             first = start.window if epoch == start.epoch else 0
@@ -207,5 +219,14 @@ class TrainingSource:
                     "another one",
                     reason="STATE_MISMATCH",
                 )
+            sizes = self.splits(task, epoch).sizes
             for number in range(first, len(all_windows)):
-                yield epoch, number, all_windows[number], number == len(all_windows) - 1
+                window = all_windows[number]
+                rows = _sum(sizes[split] for split in window.splits) if is_known else None
+                yield epoch, number, window, number == len(all_windows) - 1, rows
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    """The sum; None if one of them is."""
+    known = list(sizes)
+    return None if None in known else sum(size or 0 for size in known)

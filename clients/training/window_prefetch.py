@@ -66,6 +66,7 @@ class Prefetch:
                 if run is None:
                     break
                 self._add(run)
+                del run  # the user may be done with it before the next one is built
         except BaseException as error:  # noqa: BLE001 - it is raised where the batches are taken
             last = error
         with self._changed:
