@@ -28,10 +28,10 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError, InternalError, SplitError
 from .core.batches import batch_of, joined
 from .core.blocks import blocks
+from .core.interrupts import interrupted
 from .core.operator import Operator, Stream
 from .core.sizes import BATCH_BYTES, batch_bytes, rows_within
 from .core.submit import Submit, at_once
-from .duckdb import failures
 from .indexes.index import Index, Matches, RowNumbers, is_every
 from .indexes.key_range import key_range
 
@@ -95,6 +95,10 @@ class _Run:
         with self._lock:
             self.in_flight += 1
         future.add_done_callback(self._ended)
+
+    def stop_if_interrupted(self, plan_path: str) -> None:
+        if self.stopped.is_set():
+            raise interrupted(plan_path)
 
     def _ended(self, _: Future[pa.RecordBatch]) -> None:
         with self._lock:
@@ -194,7 +198,7 @@ class IndexLookupJoin(Operator):
                 start += part.num_rows
 
     def _begin(self, probe: pa.RecordBatch, run: _Run) -> _Lookup:
-        self._stop_if_interrupted(run)
+        run.stop_if_interrupted(self._plan_path)
         lookup = self._lookup(probe)
         if not lookup.keys.num_rows:
             lookup.future.set_result(self._joined(lookup, self._no_matches()))
@@ -221,7 +225,7 @@ class IndexLookupJoin(Operator):
         try:
             joined = lookup.future.result()
         except CancelledError as error:  # the executor ends
-            raise failures.interrupted(self._plan_path) from error
+            raise interrupted(self._plan_path) from error
         begun.popleft()
         if joined.num_rows:
             yield joined
@@ -230,16 +234,12 @@ class IndexLookupJoin(Operator):
         while not (enough() or run.stopped.is_set()):
             run.moved.wait()
             run.moved.clear()
-        self._stop_if_interrupted(run)
+        run.stop_if_interrupted(self._plan_path)
 
     def _abandon(self, begun: Iterable[_Lookup]) -> None:
         cancelled = [lookup.future.cancel() or lookup.future.done() for lookup in begun]
         if not all(cancelled):
             self._index.interrupt()
-
-    def _stop_if_interrupted(self, run: _Run) -> None:
-        if run.stopped.is_set():
-            raise failures.interrupted(self._plan_path)
 
     # ------------------------------------------------------------------------------------------------ a look-up
 
@@ -266,7 +266,7 @@ class IndexLookupJoin(Operator):
     def _attempts(self, lookup: _Lookup, run: _Run) -> Matches:
         """The matches of a look-up, which is made again where that may help."""
         while True:
-            self._stop_if_interrupted(run)
+            run.stop_if_interrupted(self._plan_path)
             lookup.attempts += 1
             try:
                 return self._index.lookup(lookup.keys)

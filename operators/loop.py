@@ -8,7 +8,6 @@ inputs are read to their end; closing the output closes them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Protocol, TypeAlias
@@ -16,7 +15,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError
 from .changes.network.network import Network
 from .changes.network.network_statistics import NetworkStatistics
 from .changes.network.schedule import InOrder, Watched
@@ -50,16 +48,15 @@ class Loop(Operator):
 
     def __init__(self, schema: pa.Schema, make: MakeRounds, evaluators: Evaluators) -> None:
         self.schema = schema
-        self._interrupted = threading.Event()
-        self._rounds = make(self._check)
+        self._rounds = make(self._stop_if_interrupted)
         self._evaluators = evaluators
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        self._interrupted.clear()
+        self._interrupted = False
         return self._run(inputs)
 
     def interrupt(self) -> None:
-        self._interrupted.set()
+        super().interrupt()
         self._evaluators.interrupt()
 
     @property
@@ -78,10 +75,6 @@ class Loop(Operator):
             for stream in inputs:
                 stack.callback(stream.close)
             yield from self._rounds.run(inputs)
-
-    def _check(self) -> None:
-        if self._interrupted.is_set():
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
 
 
 class ChangingRounds:

@@ -12,7 +12,6 @@ row of it can come out any more. Barrier: nothing is kept. An input that is not 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +25,6 @@ from .core.blocks import gathered
 from .core.key_rows import Holding
 from .core.operator import Operator, Stream
 from .core.sizes import BATCH_BYTES
-from .duckdb import failures
 from .duckdb.instances import Instance
 from .merging.kinds import MEANINGS, Comparison, MergeJoinType
 from .merging.matcher import Matcher
@@ -74,7 +72,6 @@ class MergeJoin(Operator):
         self._meaning = MEANINGS[type]
         self._plan_path = plan_path
         self._holding = holding
-        self._interrupted = threading.Event()
         self._strict_keys = tuple(i for i, key in enumerate(keys) if key.comparison is Comparison.EQUAL)
         self._check_keys(left, right, keys)
         self._left = Ordering([_order(key, key.left) for key in keys])
@@ -92,11 +89,11 @@ class MergeJoin(Operator):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != 2:
             raise InternalError(f"{self._plan_path}: a merge join takes two inputs, not {len(inputs)}")
-        self._interrupted.clear()
+        self._interrupted = False
         return self._run(inputs)
 
     def interrupt(self) -> None:
-        self._interrupted.set()
+        super().interrupt()
         if self._condition is not None:
             self._condition.interrupt()
 
@@ -114,10 +111,6 @@ class MergeJoin(Operator):
         finally:
             for stream in inputs:
                 stream.close()
-
-    def _stop_if_interrupted(self) -> None:
-        if self._interrupted.is_set():
-            raise failures.interrupted(self._plan_path)
 
     def _check_keys(self, left: pa.Schema, right: pa.Schema, keys: Sequence[JoinKey]) -> None:
         if not keys:

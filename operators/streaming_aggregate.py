@@ -16,7 +16,6 @@ other, in the order of the input, so that no bit depends on where stretches are 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -32,7 +31,6 @@ from .arrays.ordering import Order, Ordering, obstacle
 from .core.batches import batch_of
 from .core.blocks import BLOCK_BYTES, BLOCK_ROWS, gathered
 from .core.operator import Operator, Stream
-from .duckdb import failures
 from .duckdb.fragment import Fragment
 from .duckdb.instances import Instance
 from .duckdb.statement_inputs import StreamSource
@@ -62,7 +60,6 @@ class StreamingAggregate(Operator):
         self._keys = tuple(keys)
         self._order = tuple(order)
         self._plan_path = plan_path
-        self._interrupted = threading.Event()
         self._measures: GroupMeasures | None = None
         self._whole: Fragment | None = None
         if not keys:
@@ -75,11 +72,11 @@ class StreamingAggregate(Operator):
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
-        self._interrupted.clear()
+        self._interrupted = False
         return self._groups(rows) if self._whole is None else self._whole.run([rows])
 
     def interrupt(self) -> None:
-        self._interrupted.set()
+        super().interrupt()
         for part in (self._measures, self._whole):
             if part is not None:
                 part.interrupt()
@@ -124,10 +121,6 @@ class StreamingAggregate(Operator):
 
     def _output(self, keys: list[pa.Array], measured: list[pa.Array]) -> pa.RecordBatch:
         return batch_of([*keys, *measured], len(keys[0]), self.schema)
-
-    def _stop_if_interrupted(self) -> None:
-        if self._interrupted.is_set():
-            raise failures.interrupted(self._plan_path)
 
 
 def _parts(held: pa.RecordBatch | None, block: pa.RecordBatch, begins: Places) -> list[Part]:

@@ -11,7 +11,6 @@ has been expanded to its end; nothing is kept.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 
@@ -26,7 +25,6 @@ from .arrays.retype import retype, same_layout
 from .core.batches import batch_of
 from .core.blocks import BLOCK_ROWS
 from .core.operator import Operator, Stream
-from .duckdb import failures
 
 
 class Unnest(Operator):
@@ -55,23 +53,18 @@ class Unnest(Operator):
         self._outer = outer
         self._rows = rows
         self._plan_path = plan_path
-        self._interrupted = threading.Event()
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
-        self._interrupted.clear()
+        self._interrupted = False
         return self._run(rows)
-
-    def interrupt(self) -> None:
-        self._interrupted.set()
 
     def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
         with closing(rows):
             for batch in rows:
                 expansion = _Expansion([Lists(batch.column(i)) for i in self._lists], outer=self._outer)
                 for start in range(0, expansion.rows, self._rows):
-                    if self._interrupted.is_set():
-                        raise failures.interrupted(self._plan_path)
+                    self._stop_if_interrupted()
                     yield self._slice(batch, expansion, start, min(start + self._rows, expansion.rows))
 
     def _slice(self, batch: pa.RecordBatch, expansion: _Expansion, start: int, stop: int) -> pa.RecordBatch:

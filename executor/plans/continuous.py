@@ -21,7 +21,7 @@ from ...operators.changes.retraction_check import NotThere
 from ...operators.changes.values.epoch_result import EpochResult
 from ...operators.changes.values.evaluator import Evaluators
 from ...operators.core.batches import batch_of
-from ...operators.core.interrupts import unwatched
+from ...operators.core.interrupts import interrupted, unwatched
 from ...operators.core.operator import UNBOUNDED, StateReader, StateWriter
 from ...operators.core.piece import FilePiece, FileVersion, Piece
 from ...operators.core.sizes import BATCH_BYTES, rows_within
@@ -33,7 +33,7 @@ from ...operators.write import Write
 from ...operators.writing.staged_write import Written
 from ...planner.physical.sources import PlannedSource
 from ...planner.prepare_changes import PreparedChanges, PreparedTable
-from ...proto.errors import ExecutionError, Exhausted, InternalError
+from ...proto.errors import Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
 from ..api.computation import Effect, RowEffect, Source, Watermarks
@@ -305,7 +305,7 @@ class ContinuousComputation:
 
     def check_stopped(self) -> None:
         if self._stopped:
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
+            raise interrupted()
 
     def _batches(self, result: EpochResult, schema: pa.Schema, conform: Conform) -> Iterator[pa.RecordBatch]:
         """The rows of a result of the network as they go out, and their weights."""

@@ -13,12 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
+from ...operators.core.interrupts import interrupted
 from ...operators.core.operator import Stream
 from ...operators.core.piece import InlinePiece, Piece
 from ...planner.physical import pipelines as planned
 from ...planner.physical.instance_memory import instance_memory, undivided_memory
 from ...planner.physical.pipelines import PhysicalPlan, Pipeline, Start, walk
-from ...proto.errors import ExecutionError, InternalError
+from ...proto.errors import InternalError
 from ...proto.statistics import StageStatistics
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import EpochInput, Pieces, Read
@@ -140,7 +141,7 @@ class SparkCluster:
 
     def _check_stopped(self) -> None:
         if self._stopped.is_set():
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
+            raise interrupted()
 
     # ----------------------------------------------------------------------------------------------- counting
 

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from ...operators.arrays.behind_nulls import cleared
-from ...operators.core.interrupts import Watch, looking
+from ...operators.core.interrupts import Watch, interrupted, looking
 from ...operators.core.piece import Piece
 from ...operators.writing.staged_write import Written
 from ...proto.errors import ExecutionError, InternalError, TidegateError
@@ -196,7 +196,7 @@ class EpochLoop:
     def _look(self) -> None:
         """Raise if the task has ended, or if the epoch took too long. Called during long work."""
         if self._task_state.phase is not TaskPhase.RUNNING:
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
+            raise interrupted()
         self._clock.check()
 
     def _start(self, progress: EpochProgress, job: Job) -> Iterator[pa.RecordBatch]:

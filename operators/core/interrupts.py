@@ -14,6 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
+from ...proto.errors import ExecutionError
+
 R = TypeVar("R")
 
 Look = Callable[[], None]
@@ -73,6 +75,11 @@ def look() -> None:
     watch = _thread.watch
     if watch is not None:
         watch.look()
+
+
+def interrupted(where: str = "") -> ExecutionError:
+    """The error of work that was interrupted in this place."""
+    return ExecutionError(f"{where}: interrupted" if where else "interrupted", reason="INTERRUPTED")
 
 
 def values_of(array: pa.Array) -> Iterator[Any]:

@@ -8,6 +8,8 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
+from ...proto.errors import TidegateError
+from .interrupts import interrupted
 from .piece import Piece
 
 Part = TypeVar("Part")
@@ -73,11 +75,13 @@ class Operator(ABC):
     A subclass validates its arguments in `__init__` (a generator's checks would wait for the first row) and keeps an
     epoch's state in locals of `run`. It may rely on this: `run` is never called again before the iterator it returned
     is exhausted or closed. The executor closes that iterator on early close, error and cancellation, so `run` closes
-    its inputs in `finally`.
+    its inputs in `finally`. `run` sets `_interrupted` back, and calls `_stop_if_interrupted` for each batch.
     """
 
     schema: pa.Schema
     lasting = False
+    _plan_path = ""
+    _interrupted = False
 
     @abstractmethod
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -98,7 +102,18 @@ class Operator(ABC):
         """Release resources that outlive an epoch (connections, files): the task is over or idle."""
 
     def interrupt(self) -> None:
-        """Make a `run` in progress fail soon. Another thread makes this call, which must not block."""
+        """Make a `run` in progress fail soon. Another thread makes this call, which must not block.
+
+        An operator that has others in it passes the call on.
+        """
+        self._interrupted = True
+
+    def _stop_if_interrupted(self) -> None:
+        if self._interrupted:
+            raise self._interruption()
+
+    def _interruption(self) -> TidegateError:
+        return interrupted(self._plan_path)
 
 
 @runtime_checkable

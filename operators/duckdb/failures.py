@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError, InternalError, TidegateError
+from ..core.interrupts import interrupted
 
 ENGINE_ERRORS: Final = (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError)
 """Some of DuckDB's messages have one byte of a longer character. Python cannot read them: it raises
@@ -74,10 +75,6 @@ def is_of_spilling(error: BaseException) -> bool:
 
 def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, duckdb.InterruptException) or kind_of(error) == "INTERRUPT"
-
-
-def interrupted(plan_path: str) -> ExecutionError:
-    return ExecutionError(_at(plan_path, "interrupted"), reason="INTERRUPTED")
 
 
 def is_fatal(error: BaseException) -> bool:

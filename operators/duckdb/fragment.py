@@ -24,6 +24,7 @@ import pyarrow as pa
 from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.values import Spill
+from ..core.interrupts import interrupted
 from ..core.operator import Operator, Stream
 from ..core.piece import Piece
 from ..core.sizes import BATCH_BYTES, batch_bytes, fixed_row_bytes, rows_within
@@ -111,7 +112,6 @@ class Fragment(Operator):
         self._long = tuple(long)
         self._beside: LongValues | None = None
         self._kernels = kernels
-        self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
@@ -176,7 +176,7 @@ class Fragment(Operator):
         """Stop the statement, and the reading of its inputs at their next batch. The call may miss a statement that is
         just about to start: call again until `run` has ended.
         """
-        self._interrupted = True
+        super().interrupt()
         with suppress(duckdb.Error):  # closed meanwhile
             self._connection.interrupt()
 
@@ -418,15 +418,11 @@ class Fragment(Operator):
         """About the bytes of a row that consists of one row of every input, by the rows seen so far."""
         return self._files.row_bytes + sum(relation.row_bytes for relation in self._inputs)
 
-    def _stop_if_interrupted(self) -> None:
-        if self._interrupted:
-            raise self._interruption()
-
     def _interruption(self) -> TidegateError:
         """The error of an interruption, by a loop that takes too long or from outside. The statement or the reading of
         its inputs notices it first.
         """
-        return self._watch.overdue() or failures.interrupted(self._plan_path)
+        return self._watch.overdue() or interrupted(self._plan_path)
 
     def _cause(self, error: BaseException) -> BaseException:
         """The cause of an error: a stream's failure, a bad file, or the statement itself."""

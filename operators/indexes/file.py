@@ -18,7 +18,7 @@ import pyarrow as pa
 from ...proto.errors import SplitError
 from ..core.batches import batch_of
 from ..core.column import Column
-from ..core.interrupts import look
+from ..core.interrupts import interrupted, look
 from ..core.piece import FilePiece, Piece
 from ..duckdb import failures
 from ..duckdb.conform import Conform
@@ -189,7 +189,7 @@ class FileIndex(Index):
     def _take(self) -> _Session:
         with self._changed:
             if self._closed:
-                raise failures.interrupted(f"index {self.name!r}")
+                raise interrupted(f"index {self.name!r}")
             if self._idle:
                 session = self._idle.pop()
             else:

@@ -31,8 +31,8 @@ from ...proto.values import MissingColumns
 from ..arrays.casts import LossyCast, cast, castable
 from ..core.batches import batch_of
 from ..core.column import Column
+from ..core.interrupts import interrupted
 from ..core.quoting import identifier, writable
-from ..duckdb import failures
 from ..sources.formats.matching import NULL_HINT, listed
 from .equality import equal_keys
 from .index import Index, Matches
@@ -207,7 +207,7 @@ class SqlIndex(Index):
         """A connection that no other look-up uses. It is not used again after an error."""
         with self._lock:
             if self._closed:
-                raise failures.interrupted(f"index {self.name!r}")
+                raise interrupted(f"index {self.name!r}")
             idle = self._idle.pop() if self._idle else None
         connection = self._database.connect() if idle is None else idle
         good = False

@@ -22,7 +22,6 @@ import pyarrow as pa
 from ..core.blocks import BLOCK_ROWS, blocks
 from ..core.operator import Operator, Stream
 from ..core.streams import BatchStream
-from ..duckdb import failures
 from ..duckdb.fragment import Fragment
 from ..duckdb.instances import Instance
 from ..duckdb.statement_inputs import StreamSource
@@ -62,7 +61,6 @@ class DenseSlices(Operator):
         self._groups = groups
         self._places = min(instance.settings.memory_limit // _SHARE // (16 * (len(groups.states) + 1)), _MOST_PLACES)
         self._plan_path = plan_path
-        self._interrupted = False
         rows = StreamSource(relation="in0", schema=input_schema, size_class=size_class)
         self._in_duckdb = Fragment(groups.groups, schema=schema, instance=instance, streams=[rows], plan_path=plan_path)
 
@@ -76,7 +74,7 @@ class DenseSlices(Operator):
         return self._run(rows)
 
     def interrupt(self) -> None:
-        self._interrupted = True
+        super().interrupt()
         self._in_duckdb.interrupt()
 
     def close(self) -> None:
@@ -101,10 +99,6 @@ class DenseSlices(Operator):
                     counted = 0
                 counted += block.num_rows
             yield from arrays.take()
-
-    def _stop_if_interrupted(self) -> None:
-        if self._interrupted:
-            raise failures.interrupted(self._plan_path)
 
     def _timed(self, row_blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that are in a slice, in the same blocks. None is empty."""

@@ -29,7 +29,6 @@ from ..core.blocks import BLOCK_ROWS
 from ..core.operator import Operator, Stream
 from ..core.sizes import batch_bytes
 from ..core.streams import BatchStream
-from ..duckdb import failures
 from ..duckdb.fragment import Fragment
 from ..duckdb.instances import Instance
 from ..duckdb.long_values import LongColumn
@@ -80,7 +79,6 @@ class SlidingWindows(Operator):
         self._windows = windows
         self._most = min(instance.settings.memory_limit // _SHARE, _MOST_BYTES)
         self._plan_path = plan_path
-        self._interrupted = False
         rows = StreamSource(relation="in0", schema=input_schema, size_class=size_class)
         self._in_duckdb = Fragment(
             windows.windows,
@@ -108,7 +106,7 @@ class SlidingWindows(Operator):
         return self._run(rows)
 
     def interrupt(self) -> None:
-        self._interrupted = True
+        super().interrupt()
         self._values.interrupt()
         self._in_duckdb.interrupt()
 
@@ -160,7 +158,3 @@ class SlidingWindows(Operator):
             first = pa.array(runs.rows.order[frames.first])
             states = (join.of(frames, type_) for join, type_ in zip(joins, types, strict=True))
             yield batch_of([pa.array(numbers), *(take(key, first) for key in keys), *states], len(numbers), schema)
-
-    def _stop_if_interrupted(self) -> None:
-        if self._interrupted:
-            raise failures.interrupted(self._plan_path)

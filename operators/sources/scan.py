@@ -30,12 +30,13 @@ import pyarrow as pa
 from pyarrow import types as kinds
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
+from ...proto.errors import InternalError, SplitError, TidegateError
 from ..arrays.casts import LossyCast, cast
 from ..arrays.ordering import Order
 from ..arrays.retype import requires
 from ..core.batches import batch_of
 from ..core.column import Column
+from ..core.interrupts import interrupted
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
 from ..core.row_reader import no_rows
@@ -117,7 +118,6 @@ class Scan(Operator):
         # Not mapped into memory: a file that is cut short while it is mapped kills the process.
         self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
         self._pieces: tuple[Piece, ...] = ()
-        self._interrupted = False
         self._matched: tuple[InlinePiece, tuple[Match, ...]] | None = None
         self._takes_all = not order and change_column is None and _any_rows(self.schema)
 
@@ -132,9 +132,6 @@ class Scan(Operator):
             raise InternalError(f"the scan of {self._source!r} takes no input")
         self._interrupted = False
         return self._run()
-
-    def interrupt(self) -> None:
-        self._interrupted = True
 
     def _run(self) -> Iterator[pa.RecordBatch]:
         if self._order is not None:
@@ -166,7 +163,7 @@ class Scan(Operator):
                 self._check_size(scanned.rows, piece, first)
                 first += scanned.rows.num_rows
                 if self._interrupted:
-                    raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
+                    raise interrupted(f"reading {describe(piece)}")
                 yield scanned
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...proto.errors import ExecutionError
 from ...proto.graph import STRIDE, BatchFunction, MapNode
 from ..core.blocks import blocks
 from ..core.operator import Operator, Stream
@@ -49,20 +48,16 @@ class BatchFunctionOperator(Operator):
         self._stride = stride
         self._recut = recut
         self._code = UserCode(name, schema, channel)
-        self._interrupted = False
+        self._plan_path = f"node {name!r}"
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
         self._interrupted = False
         return self._run(rows)
 
-    def interrupt(self) -> None:
-        self._interrupted = True
-
     def _run(self, rows: Stream) -> Iterator[pa.RecordBatch]:
         with closing(rows):
             for batch in blocks(rows, self._stride) if self._recut else rows:
-                if self._interrupted:
-                    raise ExecutionError(f"node {self._code.node!r} was interrupted", reason="INTERRUPTED")
+                self._stop_if_interrupted()
                 if batch.num_rows:
                     yield from self._code.batches("its function", self._function, batch)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ...proto.errors import ExecutionError, InternalError
+from ...proto.errors import InternalError
 from ...proto.graph import STRIDE
 from ...proto.values import MissingColumns
 from ..core.batches import batch_of
@@ -52,7 +52,7 @@ class Iterate(Operator):
         self._rest: pa.RecordBatch | None = None
         self._left = 0
         self._used = False
-        self._interrupted = False
+        self._plan_path = f"node {name!r}"
 
     @property
     def lasting(self) -> bool:  # type: ignore[override]
@@ -64,9 +64,6 @@ class Iterate(Operator):
             raise InternalError(f"node {self._code.node!r} takes no input")
         self._interrupted = False
         return self._run()
-
-    def interrupt(self) -> None:
-        self._interrupted = True
 
     def _run(self) -> Iterator[pa.RecordBatch]:
         yield from self._all_rows() if self._epoch_rows is None else self._next_rows(self._epoch_rows)
@@ -123,8 +120,7 @@ class Iterate(Operator):
     def _batches(self, items: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         rows: list[Any] = []
         while (item := self._code.call("iterating", next, items, _END)) is not _END:
-            if self._interrupted:
-                raise ExecutionError(f"node {self._code.node!r} was interrupted", reason="INTERRUPTED")
+            self._stop_if_interrupted()
             if rows and not _go_together(rows[0], item):
                 yield from self._of_rows(rows)
                 rows = []

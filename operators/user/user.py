@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...proto.errors import ExecutionError
 from ...proto.graph import STRIDE, Executor
 from ..core.blocks import blocks
 from ..core.operator import Operator, Stream
@@ -53,14 +52,11 @@ class User(Operator):
         self._channel = channel
         self._recut = recut
         self._code = UserCode(name, schema, channel)
-        self._interrupted = False
+        self._plan_path = f"node {name!r}"
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         self._interrupted = False
         return self._run(inputs)
-
-    def interrupt(self) -> None:
-        self._interrupted = True
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         code, channel = self._code, self._channel
@@ -79,8 +75,7 @@ class User(Operator):
                     name = stream.name
                     if name not in reading or not reading.keys().isdisjoint(stream.after):
                         continue
-                    if self._interrupted:
-                        raise ExecutionError(f"node {code.node!r} was interrupted", reason="INTERRUPTED")
+                    self._stop_if_interrupted()
                     if finished is not None and code.call(f"finished on stream {name!r}", finished, name, channel):
                         del reading[name]
                         closing[name]()
