@@ -32,7 +32,6 @@ from .kept_reader import Kept, KeptReader, digest_in, is_small
 
 _TEMPORARY: Final = ".temporary"
 """Ends the names of files that are being written, or removed."""
-_THREADS: Final = 4
 _AHEAD_BYTES: Final = 1 << 20
 """A block of a file. The disk begins to write it before the sync, and works while the next one is made. A block of
 many small writes lets the interpreter change hands less often, too.
@@ -62,7 +61,7 @@ class KeptBytes:
         self._naming = threading.Lock()
         """Held while a file gets its name. Taken before `_lock`."""
         self._freed = FreedFiles()
-        self._threads = ThreadPoolExecutor(_THREADS, "tidegate-kept")
+        self._remover = ThreadPoolExecutor(1, "tidegate-kept")
         disk.make_folder(folder)
 
     def lost(self) -> bool:
@@ -215,7 +214,7 @@ class KeptBytes:
         if size is not None and self._freed.put(unnamed, size):
             return
         with suppress(RuntimeError):  # the process ends
-            self._threads.submit(self._free, unnamed)
+            self._remover.submit(self._free, unnamed)
 
     def _lent(self, digest: bytes) -> None:
         """Never write over the file: its bytes may be in use for longer than its name."""
@@ -228,7 +227,7 @@ class KeptBytes:
 
     def close(self) -> None:
         """Wait until the files that nothing names are gone. Called after the journal is closed."""
-        self._threads.shutdown()
+        self._remover.shutdown()
         for path in self._freed.clear():
             self._free(path)
 
