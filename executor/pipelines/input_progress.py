@@ -50,13 +50,13 @@ class EndedStatements:
 
 
 class InputProgress:
-    """The progress of the current epoch.
+    """The progress of the current epoch, by the counts of `meters`.
 
     `begin` comes before the pipelines that read pieces, perhaps more than once.
     """
 
     def __init__(self, meters: Meters) -> None:
-        self._meters = meters
+        self.meters = meters
         self._lock = threading.Lock()
         self._begin(0)
 
@@ -127,7 +127,7 @@ class InputProgress:
         )
 
     def _counted(self, meter: Meter) -> _Counted:
-        return _Counted(self._meters.rows_out(*meter), self._meters.text_bytes(*meter))
+        return _Counted(self.meters.rows_out(*meter), self.meters.text_bytes(*meter))
 
 
 class _Counted(NamedTuple):

@@ -14,7 +14,6 @@ from ...proto.statistics import StageStatistics
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.kept_rows import Rows
 from ..pipelines.pipeline import EpochInput
-from ..runtime.meters import Meters
 
 ROW_OF_INDEX: Final = 32
 """The most bytes of a row of an index, beside its columns."""
@@ -79,4 +78,4 @@ class Cluster(Protocol):
         ...
 
 
-MakeCluster: TypeAlias = Callable[[Meters, InputProgress], Cluster]
+MakeCluster: TypeAlias = Callable[[InputProgress], Cluster]

@@ -35,7 +35,7 @@ class ComputationBySize(PlanComputation):
     def __init__(self, prepared: Prepared, options: TaskOptions, **resources: Unpack[Resources]) -> None:
         super().__init__(prepared, options, **resources)
         local = prepared.in_service()
-        here: Resources = {**resources, "cluster": None, "beside": self}
+        here: Resources = {**resources, "cluster": None, "progress": self.inputs}
         self._in_service = PlanComputation(local, local.options, **here)
         self._of_tables = input_bytes(self.tables)
         self._last: RunBySize | None = None

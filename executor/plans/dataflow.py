@@ -16,6 +16,7 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics as RunLoops
 from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
 from ...operators.core.column import Column, schema_of
+from ...operators.core.interrupts import interrupted
 from ...operators.core.machine import usable_cpus
 from ...operators.core.operator import StateReader, StateWriter, Stream
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
@@ -29,7 +30,7 @@ from ...operators.sources.split_pieces import expand
 from ...planner.physical.instance_memory import channel_memory, index_memory, undivided_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
-from ...proto.errors import ExecutionError, Exhausted, InternalError, SplitError
+from ...proto.errors import Exhausted, InternalError, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import Determinism, FileSplit, InlineSplit, TaskOptions
 from ..api.computation import EpochRun, RowEffect, Source
@@ -77,7 +78,7 @@ class Resources(TypedDict):
     later: Later
     write: NotRequired[RowEffect | None]
     cluster: NotRequired[MakeCluster | None]
-    beside: NotRequired[PlanComputation]
+    progress: NotRequired[InputProgress]
 
 
 class PlanComputation:
@@ -85,7 +86,7 @@ class PlanComputation:
 
     `tables` are the opened pieces of the static sources. Splits may be read from `roots`. The plan's rows go through
     `write`; a computation that writes waits for the seal. A computation with a `cluster` waits for the seal too: the
-    cluster runs the pipelines. So does one that is made `beside` another, with which it shares the counters.
+    cluster runs the pipelines. So does one that shares its `progress` with another computation.
     """
 
     def __init__(self, prepared: Planned, options: TaskOptions, **resources: Unpack[Resources]) -> None:
@@ -103,10 +104,11 @@ class PlanComputation:
         self._space = space
         self._side = resources["side"]
         self._nominal = self._nominal_shapes()
-        self._at_seal = "beside" in resources
-        self.meters, self.inputs = _counters(resources.get("beside"))
+        self._at_seal = "progress" in resources
+        self.inputs = resources.get("progress") or InputProgress(Meters())
+        self.meters = self.inputs.meters
         make_cluster = resources.get("cluster")
-        self.cluster = None if make_cluster is None else make_cluster(self.meters, self.inputs)
+        self.cluster = None if make_cluster is None else make_cluster(self.inputs)
         self._keeping: Keeps = (
             Keeping(self._kept_rows, options, space, self.meters) if self.cluster is None else self.cluster.keeping
         )
@@ -347,7 +349,7 @@ class PlanComputation:
 
     def check_stopped(self) -> None:
         if self._stopped:
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
+            raise interrupted()
 
     # ------------------------------------------------------------------------------------------------- the rest
 
@@ -423,11 +425,6 @@ class PlanComputation:
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
     kinds = () if static else (*FILE_KINDS, "inline")
     return Source(name=name, schema=schema_of(columns), static=static, split_kinds=kinds)
-
-
-def _counters(beside: PlanComputation | None) -> tuple[Meters, InputProgress]:
-    meters = Meters() if beside is None else beside.meters
-    return meters, InputProgress(meters) if beside is None else beside.inputs
 
 
 def _nothing(exchange: int) -> Stream:

@@ -45,7 +45,7 @@ def cluster_of_plan(
         databases=databases,
         effect=effect_of(effect, None),
     )
-    return lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
+    return lambda inputs: SparkCluster(session, staging_place, setting, inputs)
 
 
 def cluster_of_graph(
@@ -79,7 +79,7 @@ def cluster_of_graph(
         iterables=tuple(iterables),
         effect=effect_of(effect, parent),
     )
-    return there, lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
+    return there, lambda inputs: SparkCluster(session, staging_place, setting, inputs)
 
 
 def place_for_staging(session: Session, options: TaskOptions, folder: Path, staging: Path | None) -> StagingPlace:

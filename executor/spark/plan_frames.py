@@ -111,7 +111,7 @@ class _Kept:
             staging = self._open_staging(session)
             roots = (*self._setting.settings.roots, str(staging.folder))
             setting = replace(self._setting, settings=replace(self._setting.settings, roots=roots))
-            cluster = SparkCluster(session, staging, setting, self._meters, InputProgress(self._meters))
+            cluster = SparkCluster(session, staging, setting, InputProgress(self._meters))
             return cluster.kept(root, clock_us)
         finally:
             session.close()

@@ -23,7 +23,6 @@ from ...proto.errors import InternalError
 from ...proto.statistics import StageStatistics
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import EpochInput, Pieces, Read
-from ..runtime.meters import Meters
 from ..runtime.network_totals import combined, combined_operators
 from .epoch_stages import EpochStages, Setting
 from .job import Job, Step
@@ -40,10 +39,8 @@ from .worker.stage import Shipped, TurnEffect
 class SparkCluster:
     """Implements `executor.plans.cluster.Cluster`."""
 
-    def __init__(
-        self, session: Session, staging: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
-    ) -> None:
-        self.keeping = SparkKeeping(self.kept, setting.options, meters)
+    def __init__(self, session: Session, staging: StagingPlace, setting: Setting, inputs: InputProgress) -> None:
+        self.keeping = SparkKeeping(self.kept, setting.options, inputs.meters)
         self.plans = 0
         self.loops: tuple[LoopStatistics, ...] = ()
         self.bodies: tuple[OperatorStatistics, ...] = ()
@@ -51,7 +48,7 @@ class SparkCluster:
         self._staging = staging
         self._setting = setting
         self._maker = EpochStages(setting, self.keeping, self._static)
-        self._meters = meters
+        self._meters = inputs.meters
         self._inputs = inputs
         self._tables: dict[str, Sequence[Piece]] = {}
         self._shipped: dict[int, tuple[PhysicalPlan, list[Shipped]]] = {}
