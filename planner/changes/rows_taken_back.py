@@ -5,6 +5,7 @@ A written table keeps its rows, so a plan that writes must have no such operator
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 from ...operators.changes.distinct_or_set_op import Weighing
@@ -43,6 +44,14 @@ _GROWING: Final = frozenset(
 """The set operations that keep a row if their inputs get more rows."""
 
 
+class TakesBack(enum.Enum):
+    """What decides whether an operator takes back rows that it gave, if no row of a source is deleted."""
+
+    NEVER = "never"
+    AS_ITS_INPUTS = "only if its inputs take rows back"
+    ITSELF = "perhaps, whatever its inputs do"
+
+
 def check_write(write: ir.Write | None, root: ChangeNode) -> None:
     """Refuses to write rows that a later epoch may take back: a table keeps its rows."""
     if write is None:
@@ -65,18 +74,15 @@ def _taking_back(root: ChangeNode) -> ChangeNode | None:
         if node in seen:
             continue
         seen.add(node)
-        gives_once = _gives_once(node)
-        if gives_once is None:
-            return node
-        if not gives_once:
-            stack.extend(reversed(inputs_of(node)))
+        match _takes_back(node):
+            case TakesBack.ITSELF:
+                return node
+            case TakesBack.AS_ITS_INPUTS:
+                stack.extend(reversed(inputs_of(node)))
     return None
 
 
-def _gives_once(node: ChangeNode) -> bool | None:
-    """True if each row comes once, whatever the inputs are; False if no row is taken back while the inputs take none
-    back; None if rows may be taken back.
-    """
+def _takes_back(node: ChangeNode) -> TakesBack:
     match node:
         case (
             SourceNode()
@@ -87,12 +93,12 @@ def _gives_once(node: ChangeNode) -> bool | None:
             | FinalMatchesNode()
             | FinalAsOfNode()
         ):
-            return True
+            return TakesBack.NEVER
         case SelectNode() | ComputeNode() | OnTimeNode() | JoinNode() | OnlyOneNode() | OutputsNode():
-            return False
+            return TakesBack.AS_ITS_INPUTS
         case DistinctOrSetOpNode(weighing=weighing):
-            return False if weighing in _GROWING else None
+            return TakesBack.AS_ITS_INPUTS if weighing in _GROWING else TakesBack.ITSELF
         case GroupNode() | RegroupNode() | TopNode() | WindowNode() | DifferenceNode() | RecomputeNode():
-            return None
+            return TakesBack.ITSELF
         case LoopNode() | BackNode():
-            return None
+            return TakesBack.ITSELF
