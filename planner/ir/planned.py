@@ -51,7 +51,7 @@ class FinalAggregate(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FinalSlidingAggregate(Node):
+class _FinalSliding(Node):
     """The second half of a `SlidingAggregate`: its windows from the groups of a `PartialAggregate`, by slice and `keys`
     columns. The measures' expressions are no expressions of this relation, as in `FinalAggregate`.
     """
@@ -64,7 +64,22 @@ class FinalSlidingAggregate(Node):
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalSlidingAggregate(_FinalSliding):
+    """The second half of a `SlidingAggregate`, as a statement of DuckDB."""
+
     traits: ClassVar = table.FINAL_SLIDING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlidingWindows(_FinalSliding):
+    """The second half of a `SlidingAggregate` whose keys and states have numbers. Its operator puts windows together:
+    each costs the same, however many slices it has.
+    """
+
+    traits: ClassVar = table.SLIDING_WINDOWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,23 +96,6 @@ class DenseSlices(Node):
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",), expressions=("keys", "measures"))
     traits: ClassVar = table.DENSE_SLICES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SlidingWindows(Node):
-    """A `FinalSlidingAggregate` whose keys and states have numbers. Its operator puts windows together: each costs the
-    same, however many slices it has.
-    """
-
-    input: Relation
-    length: int
-    step: int
-    keys: int
-    measures: tuple[Measure, ...]
-    schema: Schema
-    plan_path: str
-    parts: ClassVar = Parts(inputs=("input",))
-    traits: ClassVar = table.SLIDING_WINDOWS
 
 
 class Routing(enum.Enum):
