@@ -97,7 +97,7 @@ class Keyed(ChangeOperator):
         for change in _together(parts):
             size = change.nbytes
             need_room(size)
-            _FREED.add_bytes(size)
+            _FREED.add_bytes(change.rows.long_bytes)  # numbers are fast to take again only from kept memory
             self._absorb(change)
             del change
             self._deciding = max(self._deciding - size, held) if parts else held

@@ -186,7 +186,7 @@ class Window(ChangeOperator):
         if not parts:
             return None
         change = Change.scattered(parts)
-        _FREED.add_bytes(change.nbytes)
+        _FREED.add_bytes(change.rows.long_bytes)
         return ChangedRows.of(change, self._key, self._orders)
 
     def _given_out(self, changes: Sequence[Change]) -> Iterable[Change]:
