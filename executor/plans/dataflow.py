@@ -114,8 +114,7 @@ class PlanComputation:
         )
         self._without: set[str] = set()
         self._databases = resources["databases"]
-        self._lookups = resources["lookups"]
-        self._readers = resources["readers"]
+        self._lookups, self._readers = resources["lookups"], resources["readers"]
         self._later = resources["later"]
         self._side_queues: list[SideQueue] = []
         self._ahead: FilesAhead | None = None
