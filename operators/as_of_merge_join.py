@@ -13,7 +13,6 @@ not sorted is an error that names both rows.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -28,7 +27,6 @@ from .core.blocks import gathered
 from .core.operator import Operator, Stream
 from .core.sizes import BATCH_BYTES
 from .core.wide_rows import taken
-from .duckdb import failures
 from .merging.kinds import MEANINGS, MergeJoinType
 from .merging.pieces import Pieces
 from .merging.sorted_input import SortedInput
@@ -64,7 +62,6 @@ class AsOfMergeJoin(Operator):
         self._outer = outer
         self._tolerance = tolerance
         self._plan_path = plan_path
-        self._interrupted = threading.Event()
         self._orders = [Ordering([Order(column=pair[side]) for pair in (*keys, ticks)]) for side in (0, 1)]
         meaning = MEANINGS[MergeJoinType.LEFT if outer else MergeJoinType.INNER]
         self._pieces = Pieces(meaning, schema, left, right)
@@ -72,11 +69,8 @@ class AsOfMergeJoin(Operator):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != 2:
             raise InternalError(f"{self._plan_path}: an as-of merge join takes two inputs, not {len(inputs)}")
-        self._interrupted.clear()
+        self._interrupted = False
         return self._run(inputs)
-
-    def interrupt(self) -> None:
-        self._interrupted.set()
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         strict = range(self._keys)
@@ -94,8 +88,7 @@ class AsOfMergeJoin(Operator):
         """The join. `latest` is the last right row that has been passed, in a batch by itself."""
         latest: pa.RecordBatch | None = None
         while left.fill():
-            if self._interrupted.is_set():
-                raise failures.interrupted(self._plan_path)
+            self._stop_if_interrupted()
             more = right.fill()
             if not more and latest is None and not self._outer:
                 left.drop()
