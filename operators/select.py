@@ -29,6 +29,8 @@ class Select(Operator):
             raise InternalError(f"{plan_path}: a column that may be null as a required one: {schema}")
         self.schema = schema
         self._columns = tuple(columns)
+        is_same = schema.equals(input_schema, check_metadata=True)
+        self._takes_all = is_same and self._columns == tuple(range(len(schema)))
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
@@ -36,6 +38,9 @@ class Select(Operator):
 
     def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
         with closing(rows):
+            if self._takes_all:
+                yield from rows
+                return
             for batch in rows:
                 columns = batch.columns
                 yield batch_of([columns[i] for i in self._columns], batch.num_rows, self.schema)

@@ -1,8 +1,8 @@
 """Runs a task's epochs, oldest first, on whatever thread steps it.
 
 The work is the iterator that the computation gives: the loop pulls a batch, places it in the output, and so on. If the
-output is full, the loop keeps the batch and ends the step, so a task that waits holds no thread. The loop keeps one
-batch back until the next one is there, so that an epoch's last rows and its BARRIER appear together.
+output is full, the loop keeps the batch and ends the step, so a task that waits holds no thread. The loop keeps a
+small batch back until the next one is there, so that an epoch's last rows and its BARRIER appear together.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from .resting import Resting
 from .task_state import TaskState
 
 _EARLY_SPLITS = 64
+_LARGE_BYTES: Final = 1 << 20
+"""A batch of so many bytes appears at once, whether or not the BARRIER follows: its reader has work to do with it."""
 _INPUT_IS_GONE: Final = frozenset({"DATA_DAMAGED", "FILE_CHANGED", "FILE_MISSING"})
 """The reasons of failures that end once the input is back: no epoch of before a restart is skipped because of them."""
 _ENGINE_HAS_ENDED: Final = "SPARK_ENDED"
@@ -180,7 +182,7 @@ class EpochLoop:
         if rows is None:
             rows = progress.rows = self._start(progress, job)
         while True:
-            if len(progress.held) > 1 and not self._place(progress):
+            if _may_be_placed(progress.held) and not self._place(progress):
                 return _Turn.WAITS
             with looking(self._watch):
                 batch = next(rows, None)
@@ -383,6 +385,11 @@ class EpochLoop:
             self._progress.drop()
         self._progress = None
         self._computation.close()
+
+
+def _may_be_placed(held: Sequence[Holding]) -> bool:
+    """True if the oldest batch kept back need not wait to see whether it is the epoch's last one."""
+    return len(held) > 1 or (len(held) == 1 and held[0].size >= _LARGE_BYTES)
 
 
 def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:

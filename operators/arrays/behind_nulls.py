@@ -143,6 +143,8 @@ def _struct(array: pa.StructArray, above: _Above | None) -> pa.Array:
 
 def _list(array: pa.Array, above: _Above | None) -> pa.Array:
     """A list or a map, without the items of rows that nobody may see."""
+    if above is None and not array.null_count and _has_no_nulls(array):
+        return array
     offsets, hidden = _offsets(array), _hidden(array, above)
     values = _items(array).slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     counts = np.diff(offsets)
@@ -155,6 +157,14 @@ def _list(array: pa.Array, above: _Above | None) -> pa.Array:
     if hidden is None and clear is values:
         return array
     return _of(array, above, [pa.py_buffer(_ends(counts, offsets.dtype))], [clear])
+
+
+def _has_no_nulls(lists: pa.Array) -> bool:
+    """True where no item, outside of a slice too, is null; False where that takes a closer look."""
+    if kinds.is_map(lists.type):
+        return False
+    items = lists.type.value_type
+    return (_is_fixed(items) or is_text(items)) and not lists.values.null_count
 
 
 def _fixed_size_list(array: pa.FixedSizeListArray, above: _Above | None) -> pa.Array:

@@ -62,20 +62,23 @@ class FilesAhead:
         """
         remaining = iter(files)
         files_ahead: deque[_FileAhead[T]] = deque()
-        is_first = True
+        goes_on = False  # a caller may want no more than a first batch
         try:
             while True:
                 while len(files_ahead) < 2 and (file := next(remaining, None)) is not None:
                     files_ahead.append(_FileAhead(file, size, self))
                 if not files_ahead:
                     return
-                while (batch := files_ahead[0].next()) is not None:
-                    if not is_first:  # a caller may want no more than a first batch
-                        for file_ahead in files_ahead:
-                            file_ahead.fill()
-                    yield batch
-                    is_first = False
-                files_ahead.popleft().close()
+                if goes_on and len(files_ahead) > 1:  # before the caller decodes a batch itself
+                    files_ahead[1].fill()
+                batch = files_ahead[0].next()
+                if batch is None:
+                    files_ahead.popleft().close()
+                    continue
+                if goes_on:
+                    files_ahead[0].fill()
+                yield batch
+                goes_on = True
         finally:
             for file_ahead in files_ahead:
                 file_ahead.close()

@@ -205,12 +205,13 @@ class Scan(Operator):
             with closing(reader):
                 matches = self._matches(reader.schema, piece)
                 indices = [match.index for match in matches if isinstance(match, FromFile)]
+                convert = self._as_they_are if self._are_as_asked(matches) else self._wanted
                 with closing(reader.batches(indices)) as batches:
                     while (numbered_batch := _guarded(piece, file, lambda: next(batches, None))) is not None:
                         at, batch = numbered_batch
                         text_bytes = self._count(piece, text_bytes, files.position)
                         if batch.num_rows:
-                            scanned = self._ended(self._wanted(batch, matches, piece, at), piece, at)
+                            scanned = self._ended(convert(batch, matches, piece, at), piece, at)
                             yield scanned if piece.keys is None else _in_range(scanned, batch, piece.keys)
             file.check()
             self._count(piece, text_bytes, piece.version.size)
@@ -241,6 +242,18 @@ class Scan(Operator):
         if self._change_column is not None:
             arrays.append(self._weights(next(remaining), piece, first_row))
         return batch_of(arrays, batch.num_rows, self.schema)
+
+    def _are_as_asked(self, matches: Sequence[Match]) -> bool:
+        """True where all columns are the file's, with the types that the plan asks for, and no value can be wrong."""
+        return self._takes_all and all(
+            isinstance(match, FromFile) and match.type.equals(column.type)
+            for column, match in zip(self._columns, matches, strict=True)
+        )
+
+    def _as_they_are(
+        self, batch: pa.RecordBatch, _matches: Sequence[Match], _piece: Piece, _first_row: int
+    ) -> pa.RecordBatch:
+        return batch_of(batch.columns, batch.num_rows, self.schema)
 
     def _ended(self, rows: pa.RecordBatch, piece: Piece, first_row: int) -> _Scanned:
         return _Scanned(rows, None if self._order is None else self._order.ends(rows, piece, first_row))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.proto.values import Blocked, BlockedState, Data
 
 from .fakes import FakeEngine, running
+
+LARGE = 1 << 17
 
 
 def test_rows_come_before_the_barrier_is_asked_for() -> None:
@@ -58,6 +63,22 @@ def test_splits_that_have_run_early_make_room_before_the_seal() -> None:
             task.next(1, start * 1_000)
         task.seal()
         assert len(task.epoch(1)) == 10_000
+
+
+def test_a_large_batch_does_not_wait_for_the_next_one() -> None:
+    is_read, calls = threading.Event(), [0]
+
+    def behind_the_reader(batch: pa.RecordBatch) -> pa.RecordBatch:
+        calls[0] += 1
+        assert calls[0] == 1 or is_read.wait(20)
+        return batch
+
+    with running(FakeEngine(early=True, repeat=2, function=behind_the_reader)) as task:
+        task.add(*range(LARGE))
+        assert task.next(1)[0].rows == LARGE
+        is_read.set()
+        task.seal()
+        assert len(task.epoch(1)) == 2 * LARGE
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6), st.data())

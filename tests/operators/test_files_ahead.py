@@ -159,6 +159,28 @@ def test_nothing_is_read_ahead_before_a_second_batch_is_wanted(ahead: FilesAhead
     assert [file.decoded for file in files] == [1, 0]
 
 
+class Noting:
+    """Threads that are all busy, and that note how many batches of a file were decoded at each call."""
+
+    def __init__(self, file: File) -> None:
+        self.decoded: list[int] = []
+        self._file = file
+
+    def __call__(self, call: Callable[[], Any], /) -> Future[Any]:
+        self.decoded.append(self._file.decoded)
+        return Future()
+
+
+def test_the_second_file_is_begun_before_the_caller_decodes_a_second_batch() -> None:
+    files = [File(0, 5), File(1, 5)]
+    submit = Noting(files[0])
+    batches = FilesAhead(submit, ROOM, FreedAhead(MEMORY)).read((file.batches() for file in files), batch_bytes)
+    next(batches)
+    assert submit.decoded == []
+    next(batches)
+    assert submit.decoded[0] == 1
+
+
 def wait_until(is_so: Callable[[], bool]) -> None:
     waits = threading.Event()
     for _ in range(1_000):

@@ -16,12 +16,14 @@ from pyarrow.fs import LocalFileSystem
 from tidegate.operators.core.piece import FilePiece
 from tidegate.operators.core.sizes import BATCH_BYTES
 from tidegate.operators.sources.file_relations import native_obstacle
+from tidegate.operators.sources.formats import parquet_widths
 from tidegate.operators.sources.formats.format import PartTooLarge, RowTooLarge
 from tidegate.operators.sources.formats.parquet import ParquetReader
+from tidegate.operators.sources.formats.parquet_headers import Page, dictionary_page
 from tidegate.operators.sources.formats.parquet_rows import cut_by_cost, hadoop_blocks, row_items
-from tidegate.proto.arrow.parquet_footer import read_footer
+from tidegate.proto.arrow.parquet_footer import Chunk, RandomFile, read_footer
 
-from .data import column, pieces_of
+from .data import column, pieces_of, scanned, write
 
 ROWS = 200_000
 LARGE = "x" * 100_000
@@ -87,6 +89,22 @@ def test_what_the_plan_does_not_read_counts_nothing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": range(ROWS), "t": late()}), path, store_schema=False)
     asked = [column("k", pa.int64())]
     assert native_obstacle(pieces_of(path, tmp_path, asked), asked) is None
+
+
+def test_a_dictionary_is_looked_for_once_in_a_file_that_is_opened_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "texts.parquet", pa.table({"t": repeated(["tea", "coffee"], 4_000)}))
+    looked_at: list[int] = []
+
+    def noted(file: RandomFile, chunk: Chunk) -> Page | None:
+        looked_at.append(chunk.start)
+        return dictionary_page(file, chunk)
+
+    monkeypatch.setattr(parquet_widths, "dictionary_page", noted)
+    asked = [column("t", pa.string())]
+    assert len(scanned(asked, pieces_of(path, tmp_path, asked))) == 4_000
+    assert len(looked_at) == len(set(looked_at)) == 4
 
 
 def test_short_texts_of_a_dictionary_are_read_in_large_batches(tmp_path: Path) -> None:

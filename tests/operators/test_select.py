@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.select import Select
 from tidegate.proto.errors import InternalError
 from tidegate.testing import check_operator
@@ -19,6 +20,13 @@ def test_columns_come_in_the_wanted_order_under_the_wanted_names() -> None:
         [[ROWS]],
         expected=[pa.Table.from_arrays([ROWS["c"], ROWS["a"], ROWS["c"]], schema=NAMED)],
     )
+
+
+def test_all_columns_in_their_order_pass_as_they_are() -> None:
+    [batch] = ROWS.to_batches()
+    select = Select(ROWS.schema, columns=[0, 1, 2], schema=ROWS.schema)
+    [selected] = select.run([BatchStream(ROWS.schema, [batch])])
+    assert selected is batch
 
 
 @pytest.mark.parametrize("wanted", [pa.field("a", pa.int32()), pa.field("a", pa.int64(), nullable=False)])

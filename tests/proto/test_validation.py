@@ -27,6 +27,8 @@ ARRAYS = [
     TEXT.dictionary_encode(),
     pa.array([1, None, 3]),
     pa.array([True, None, False]),
+    pa.array([[1.5, None], None, [], [2.5, 3.5]]),
+    pa.array([[1, None], None, [], [2, 3]], pa.large_list(pa.int16())),
     pa.array([dt.date(2024, 2, 29), None], pa.date64()),
     pa.array([dt.time(1, 2), None], pa.time64("us")),
     pa.array([decimal.Decimal("1.10"), None], pa.decimal128(5, 2)),
@@ -90,6 +92,12 @@ def is_refused(batch: pa.RecordBatch) -> bool:
     return False
 
 
+def few_are(values: int, patched: pytest.MonkeyPatch) -> None:
+    """Let Arrow check columns of up to so many values itself."""
+    for name in ("_FEW", "_FEW_OFFSETS"):
+        patched.setattr(validation, name, values)
+
+
 @given(
     st.sampled_from(ARRAYS),
     st.lists(st.integers(0, 7), max_size=3),
@@ -106,14 +114,14 @@ def test_what_arrow_finds_in_damaged_arrays_is_found(array: pa.Array, at: list[i
         refused = False
     for few in (1 << 20, -1):  # with Arrow's own check of few values, and without
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(validation, "_FEW", few)
+            few_are(few, patched)
             assert is_refused(batch) is refused
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.type))
 @pytest.mark.parametrize("few", [1 << 20, -1], ids=["few", "many"])
 def test_sound_rows_and_slices_of_them_pass(array: pa.Array, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "_FEW", few)
+    few_are(few, monkeypatch)
     batch = pa.record_batch({"x": array})
     for start in range(len(array) + 1):
         for length in range(len(array) + 1 - start):

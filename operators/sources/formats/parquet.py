@@ -22,7 +22,7 @@ from ....proto.arrow.validation import each_validated, validated_schema
 from ...core.batches import batch_of
 from ...core.column import Column
 from ...core.piece import FilePiece
-from ...core.sizes import BATCH_BYTES, rows_within
+from ...core.sizes import BATCH_BYTES, batch_bytes, is_encoded, rows_within
 from ..file_versions import UNLIMITED, Files, PieceFiles, State
 from ..int96_check import Instants
 from .format import BATCH_ROWS, numbered, part_too_large, room
@@ -125,9 +125,14 @@ class ParquetReader:
                 groups, chain([(BATCH_ROWS, BATCH_BYTES)], repeat((_LATER_ROWS, later))), strict=False
             )
         )
+        encoded = any(is_encoded(self.schema.field(index).type) for index in indices)
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.
-            yield from numbered(start, self._instants.typed(batch.select(names), self.schema), _LATER_ROWS, later)
+            wanted = self._instants.typed(batch if batch.schema.names == names else batch.select(names), self.schema)
+            if not encoded and wanted.num_rows <= _LATER_ROWS and batch_bytes(wanted) <= later:
+                yield start, wanted
+            else:
+                yield from numbered(start, wanted, _LATER_ROWS, later)
 
     def _read(self, group: int, names: Sequence[str], most: int, size: int) -> Iterator[pa.RecordBatch]:
         leaves = _leaves(self._footer, set(names))

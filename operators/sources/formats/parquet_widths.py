@@ -69,9 +69,10 @@ _BUFFER_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class _Measures:
-    """The pages of a file's chunks, and the largest values of their dictionaries, by row group and leaf."""
+    """The pages of a file's chunks, their dictionaries, and the largest values of these, by row group and leaf."""
 
     pages: dict[tuple[int, int], ChunkPages] = field(default_factory=dict)
+    dictionaries: dict[tuple[int, int], Page | None] = field(default_factory=dict)
     largest: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -97,6 +98,7 @@ class Widths:
         chunks = len(footer.groups) * len(footer.leaves)
         measures = _Measures() if state is None or chunks > _CHUNKS_KEPT else _known(state)
         self._measured = measures.pages
+        self._dictionaries = measures.dictionaries
         self._largest = measures.largest
 
     def held_bytes(self, group: int, leaves: Sequence[int]) -> int:
@@ -225,7 +227,7 @@ class Widths:
         chunk = self._footer.groups[group].chunks[leaf]
         if chunk.physical != BYTE_ARRAY or not chunk.compressed:
             return 0
-        dictionary = dictionary_page(self._file, chunk)
+        dictionary = self._dictionary(group, leaf)
         if dictionary is None or dictionary.size * min(count, BATCH_ROWS) <= _MOST:
             return 0
         key = group, leaf
@@ -233,6 +235,12 @@ class Widths:
             held = 0 if self._are_small(group, [leaf]) else self._pages(group, leaf).held
             self._largest[key] = dictionary.size if held > _MOST else self._largest_value(group, leaf, dictionary)
         return self._largest[key]
+
+    def _dictionary(self, group: int, leaf: int) -> Page | None:
+        key = group, leaf
+        if key not in self._dictionaries:
+            self._dictionaries[key] = dictionary_page(self._file, self._footer.groups[group].chunks[leaf])
+        return self._dictionaries[key]
 
     def _largest_value(self, group: int, leaf: int, dictionary: Page) -> int:
         """The bytes of the largest value in the dictionary of a column."""

@@ -81,7 +81,7 @@ def within(batches: Iterator[pa.RecordBatch], first_row: int, rows: Range) -> It
     for batch in batches:
         low, high = max(start, at), min(end, at + batch.num_rows)
         if low < high:
-            yield low, batch.slice(low - at, high - low)
+            yield low, batch if high - low == batch.num_rows else batch.slice(low - at, high - low)
         at += batch.num_rows
         if at >= end:
             return
