@@ -45,7 +45,7 @@ _GROWING: Final = frozenset(
 
 
 class TakesBack(enum.Enum):
-    """What decides whether an operator takes back rows that it gave, if no row of a source is deleted."""
+    """The cause for which an operator takes back rows that it gave, if no row of a source is deleted."""
 
     NEVER = "never"
     AS_ITS_INPUTS = "only if its inputs take rows back"
