@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tidegate.operators.core.piece import FilePiece, InlinePiece, Piece
 from tidegate.operators.core.row_reader import no_rows
 from tidegate.operators.sources import split_pieces
+from tidegate.operators.sources.formats import parquet
 from tidegate.operators.sources.listing import BOUNDS, Listing
 from tidegate.operators.sources.split_pieces import estimated_rows, expand, native, native_obstacle, open_pieces
 from tidegate.proto.errors import Forbidden, InvalidRequest, NotFound, SplitError
@@ -337,6 +338,27 @@ def test_footers_prove_that_a_required_column_has_no_null(root: Path) -> None:
     (piece,) = pieces_of(path, root, columns)
     assert isinstance(piece, FilePiece)
     assert piece.never_null == {"a"}
+
+
+def test_the_splits_of_a_file_look_through_it_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[list[str]] = []
+    facts_of = parquet._facts_of
+
+    def noted(file: Any, footer: Any, columns: Any, state: Any) -> Any:
+        looked.append([column.name for column in columns])
+        return facts_of(file, footer, columns, state)
+
+    monkeypatch.setattr(parquet, "_facts_of", noted)
+    path = write(root / "f.parquet", pa.table({"n": range(4_000), "m": range(4_000)}))
+    n, m = column("n", pa.int64()), column("m", pa.int64())
+    for first in range(0, 4_000, 1_000):
+        assert [piece.schema.names for piece in pieces_of(path, root, [n], (first, first + 1_000))] == [["n", "m"]]
+    assert looked == [["n"]]
+    pieces_of(path, root, [n, m], (0, 1_000))
+    assert looked == [["n"], ["n", "m"]]
+    write(path, pa.table({"n": range(2_000), "k": range(2_000)}))
+    assert [piece.schema.names for piece in pieces_of(path, root, [n], (0, 1_000))] == [["n", "k"]]
+    assert looked == [["n"], ["n", "m"], ["n"]]
 
 
 def test_a_changed_file_is_not_opened(root: Path) -> None:

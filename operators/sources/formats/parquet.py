@@ -8,8 +8,8 @@ of more rows where these are narrow, and of more bytes where they are wide, as f
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import accumulate, chain, pairwise, repeat
 from typing import Final
 
@@ -46,6 +46,46 @@ VECTOR_ROWS: Final = 2_048
 _WHOLE_BYTES: Final = 16 << 20
 #: In larger row groups so many bytes of each column are held and read at once.
 _BUFFER_BYTES: Final = 256 << 10
+_FILES_KEPT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a file tells about each of its pieces, for the columns that a plan wants."""
+
+    footer: Footer
+    schema: pa.Schema
+    checksums: bool
+    never_null: frozenset[str]
+    int96: frozenset[str]
+    row_bytes: int
+    part_bytes: int
+
+
+@lru_cache(_FILES_KEPT)
+def _kept(_state: State, _columns: tuple[Column, ...]) -> list[_Facts]:
+    """A place for what a file in this state tells, for the whole process: a file of many splits is opened for each."""
+    return []
+
+
+def _facts_of(file: pa.NativeFile, footer: Footer, columns: Sequence[Column], state: State | None) -> _Facts:
+    metadata = pq.read_metadata(file)
+    schema = validated_schema(with_instants(metadata.schema.to_arrow_schema().remove_metadata(), footer))
+    wanted = _leaves(footer, _wanted(schema, columns))
+    widths = Widths(file, metadata, footer, state)
+    numbers = [number for number, group in enumerate(footer.groups) if group.rows]  # others have no pages
+    part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
+    list_bytes = max((widths.most_bytes(group, wanted, VECTOR_ROWS) for group in numbers), default=0)
+    page_bytes = max((widths.unfolded_bytes(group, wanted) for group in numbers), default=0)
+    return _Facts(
+        footer=footer,
+        schema=schema,
+        checksums=has_checksums(file, footer),
+        never_null=_never_null(footer, schema, columns),
+        int96=int96_columns(footer),
+        row_bytes=max((widths.row_bytes(group, wanted, densest=True) for group in numbers), default=0),
+        part_bytes=max(part_bytes, list_bytes, page_bytes),
+    )
 
 
 class Parquet:
@@ -55,29 +95,25 @@ class Parquet:
     compressed = False
 
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
+        state = _state(filesystem)
+        kept = [] if state is None else _kept(state, tuple(columns))
         with filesystem.open_input_file(piece.path) as file:
             footer = read_footer(file)
-            metadata = pq.read_metadata(file)
-            schema = validated_schema(with_instants(metadata.schema.to_arrow_schema().remove_metadata(), footer))
-            wanted = _leaves(footer, _wanted(schema, columns))
-            widths = Widths(file, metadata, footer, _state(filesystem))
-            numbers = [number for number, group in enumerate(footer.groups) if group.rows]  # others have no pages
-            row_bytes = max((widths.row_bytes(group, wanted, densest=True) for group in numbers), default=0)
-            part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
-            list_bytes = max((widths.most_bytes(group, wanted, VECTOR_ROWS) for group in numbers), default=0)
-            page_bytes = max((widths.unfolded_bytes(group, wanted) for group in numbers), default=0)
-            checksums = has_checksums(file, footer)
+            facts = next((facts for facts in kept if facts.footer is footer), None)
+            if facts is None:
+                facts = _facts_of(file, footer, columns, state)
+                kept[:] = [facts]
         known = replace(
             piece,
-            schema=schema,
-            checksums=checksums,
-            never_null=_never_null(footer, schema, columns),
-            int96=int96_columns(footer),
-            row_bytes=row_bytes,
-            part_bytes=max(part_bytes, list_bytes, page_bytes),
+            schema=facts.schema,
+            checksums=facts.checksums,
+            never_null=facts.never_null,
+            int96=facts.int96,
+            row_bytes=facts.row_bytes,
+            part_bytes=facts.part_bytes,
         )
         pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
-        return _with_key_bounds(pieces, footer, schema, columns)
+        return _with_key_bounds(pieces, footer, facts.schema, columns)
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> ParquetReader:
         return ParquetReader(piece, columns, filesystem, filesystem.largest)
