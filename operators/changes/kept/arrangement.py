@@ -340,7 +340,9 @@ class Arrangement:
             yield self._of_same_key(keys, parts[part], np.array(asked), np.array(positions))
 
     def _run_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
-        """`matches` in runs that are not packed."""
+        """`matches` in runs that are not packed. Without such runs the keys need no hashes."""
+        if not self._runs:
+            return
         if len(keys) == 1:
             yield from self._matches_of_one(keys)
             return
