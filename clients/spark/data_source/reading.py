@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from .filters import pushed
 from .plan_parts import part_of
 from .shared_files import FileRows, SharedFiles, files_of
 from .shared_results import EPOCH, Range, Rows, SharedResult, barrier_of, batches, ranges, result_of
+from .table_shares import Share, parts_of, reads_row_by_row, share_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,22 @@ class ResultOf:
                 service.delete_task(info.id)
         return info
 
+    def shares(self, plan: PlanBytes, service: RemoteService) -> list[Share] | None:
+        """The shares of the table that the plan reads row by row; None if it is another plan, or a small table."""
+        if self.options.result_files or self.limit is not None or len(self.tables) != 1:
+            return None
+        if not reads_row_by_row(plan, service.explain(plan, self.options)):
+            return None
+        info = self._create(service, plan)
+        try:
+            [(source, split)] = self.tables.items()
+            parts = parts_of(service.find_files(info.id, source, split, pieces=True), self.partitions)
+        finally:
+            service.delete_task(info.id)
+        if parts is None:
+            return None
+        return [Share(source, of_share, info.options, service.capabilities()) for of_share in parts]
+
     def selected(self, schema: pa.Schema) -> pa.Schema:
         if self.columns is None:
             return schema
@@ -84,16 +100,16 @@ class ResultOf:
         options = replace(self.options, auto_cores=cores, chosen=self.options.chosen | {"auto_cores"})
         return replace(self, options=options)
 
-    def part(self, schema: pa.Schema, filters: Sequence[Any] = ()) -> PlanBytes | None:
+    def part(self, schema: pa.Schema, filters: Sequence[Any] = ()) -> PlanBytes:
         """The part of the plan that is read: of these rows, those that pass Spark's filters.
 
         `schema` is that of the plan's whole result.
         """
         if self.plan is None:
-            return None
+            raise AssertionError("an epoch of a task is read as it is")
         return part_of(self.plan, schema, self.columns, self.limit, filters)
 
-    def begin(self, plan: PlanBytes | None, request: str, service: RemoteService) -> str:
+    def begin(self, plan: PlanBytes, request: str, service: RemoteService) -> str:
         """Make the task of this request, unless it is there, with one sealed epoch.
 
         The tables' files are fed. (What is computed from tables that a task is made with runs on one channel.)
@@ -155,15 +171,23 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
         self._result = result.on_cores(described.options.auto_cores)
         self._schema = schema
         self._whole = described.schema
-        self._begin = self._beginning()
+        self._read_of(())
 
-    def _beginning(self, filters: Sequence[Any] = ()) -> Callable[[RemoteService], str]:
-        """The call that makes the task, or finds it if it has been made."""
-        return partial(self._result.begin, self._result.part(self._whole, filters), secrets.token_hex(16))
+    def _read_of(self, filters: Sequence[Any]) -> None:
+        """Read the rows that pass these filters of Spark."""
+        self._plan = self._result.part(self._whole, filters)
+        self._request = secrets.token_hex(16)
+
+    def _begin(self, service: RemoteService) -> str:
+        """The task, made unless it has been made."""
+        return self._result.begin(self._plan, self._request, service)
 
     def partitions(self) -> list[InputPartition]:
-        wanted: Sequence[Range | FileRows]
+        wanted: Sequence[Range | FileRows | Share] | None
         with self._result.service() as service:
+            if (wanted := self._result.shares(self._plan, service)) is not None:
+                check_columns(self._schema, self._result.selected(self._whole))
+                return list(map(InputPartition, wanted))
             task = self._begin(service)
             check_columns(self._schema, service.get_task(task).schema)
             if self._result.options.result_files:
@@ -176,6 +200,8 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
         kept_seconds = self._result.options.idle_seconds
         with self._result.service() as service:
             match partition.value:
+                case Share() as share:
+                    rows = share_rows(service, self._plan, share)
                 case FileRows() as file:
                     rows = SharedFiles(service, self._begin, kept_seconds).read(file)
                 case wanted:
@@ -189,7 +215,7 @@ class FilteringPlanReader(PlanReader):
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
         taken, others = pushed(filters, self._result.selected(self._whole))
         if taken:
-            self._begin = self._beginning(taken)
+            self._read_of(taken)
         return others
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ...proto.errors import EpochError, NotFound, OutOfRange, Refused, TaskFailed, TidegateError
+from ...proto.service import Service
 from ...proto.values import Barrier, Cursor, Data, Finished, Reader, TaskPhase, after
 from ...transport.remote import RemoteService
 
@@ -181,12 +182,14 @@ def barrier_of(service: RemoteService, task: str, run: int = 0) -> Barrier:
                 return frame
 
 
-def batches(service: RemoteService, rows: Rows) -> Generator[pa.RecordBatch]:
-    """These rows of an epoch, waiting for those that are not computed yet."""
+def batches(service: Service, rows: Rows, *, forget: bool = False) -> Generator[pa.RecordBatch]:
+    """These rows of an epoch, waiting for those that are not computed yet. With `forget`, the task keeps no rows that
+    have been read.
+    """
     cursor = Cursor(rows.epoch, rows.first, rows.run or 0)
     while rows.end is None or cursor.row < rows.end:
         frame: Any
-        for frame in service.next(rows.task, cursor, wait=_WAIT):
+        for frame in service.next(rows.task, cursor, acknowledge=cursor if forget else None, wait=_WAIT):
             match frame:
                 case Data():
                     if rows.run is not None and frame.cursor.run != rows.run:

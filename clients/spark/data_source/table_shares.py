@@ -1,0 +1,180 @@
+"""A large table that a plan reads row by row: each partition is a share of the table's files, in order.
+
+The executor that reads a share computes its rows itself, if it finds the files that the server has found: the same
+sizes, times and ends. Otherwise the server computes them, in a task for this share. No partition waits for another one,
+and nobody keeps the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from google.protobuf.json_format import MessageToJson
+from substrait.proto import Plan
+
+from ...connecting import local
+from ...proto.errors import Refused, TidegateError
+from ...proto.service import Service
+from ...proto.values import (
+    AddRequest,
+    Capabilities,
+    Explanation,
+    FileSplit,
+    FoundFile,
+    PlanBytes,
+    Reader,
+    Seal,
+    TaskOptions,
+    Transaction,
+)
+from ...transport.remote import RemoteService
+from .shared_results import EPOCH, Rows, SharedResult, batches
+
+LEAST_BYTES: Final = 32 << 20
+"""Smaller tables are worth no engine in the executors."""
+
+_CLOCK: Final = ("executionContextVariable", "execution_context_variable")
+_BY_ROW: Final = ("read ", "project", "filter")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a file, and the digest of the file's end."""
+
+    split: FileSplit
+    ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Parts of a table's files, which the service `made_by` has found, and the options of its tasks."""
+
+    source: str
+    parts: tuple[Part, ...]
+    options: TaskOptions
+    made_by: Capabilities
+
+
+def reads_row_by_row(plan: PlanBytes, explanation: Explanation) -> bool:
+    """Tests whether each row of the result comes from one row of the plan's only source, by filters and projections,
+    whenever it is computed.
+    """
+    text = MessageToJson(Plan.FromString(plan.binary or b"")) if plan.json is None else plan.json
+    if any(clock in text for clock in _CLOCK):
+        return False
+    document = json.loads(explanation.json)
+    kinds = [source["kind"] for source in document["sources"]]
+    relations = [
+        relation["relation"]
+        for pipeline in document["pipelines"]
+        for fragment in pipeline["fragments"]
+        for relation in fragment["relations"]
+    ]
+    return (
+        kinds == ["fed"]
+        and all(pipeline["start"] == "piece" for pipeline in document["pipelines"])
+        and all(relation.startswith(_BY_ROW) for relation in relations)
+    )
+
+
+def parts_of(files: Sequence[FoundFile], count: int) -> list[tuple[Part, ...]] | None:
+    """The shares of so many partitions, of about as many rows each; None if the files cannot be shared out, or are few
+    bytes.
+    """
+    if sum(file.size for file in files) < LEAST_BYTES:
+        return None
+    if any(file.format != "parquet" or file.folders or not file.pieces for file in files):
+        return None
+    total = sum(end - first for file in files for first, end in file.pieces)
+    shares: list[list[Part]] = [[] for _ in range(count)]
+    before = 0
+    for file in files:
+        of_share: dict[int, tuple[int, int]] = {}
+        for first, end in file.pieces:
+            middle = before + (end - first) / 2
+            share = min(int(middle * count / max(total, 1)), count - 1)
+            begun, _ = of_share.get(share, (first, end))
+            of_share[share] = begun, end
+            before += end - first
+        for share, part in of_share.items():
+            rows = part if len(of_share) > 1 else None
+            split = FileSplit(file.path, format="parquet", rows=rows, version=file.version)
+            shares[share].append(Part(split, file.ending))
+    return list(map(tuple, shares))
+
+
+def share_rows(service: RemoteService, plan: PlanBytes, share: Share) -> Generator[pa.RecordBatch]:
+    """The rows of a share, computed here if this process sees the files, else by the service."""
+    if not share.parts:
+        return
+    with _here(plan, share) as own:
+        if own is not None:
+            yield from _read(*own)
+            return
+    try:
+        task = _begun(service, plan, share)
+    except Refused as changed:
+        if changed.reason != "FILE_CHANGED":
+            raise
+        raise Refused(
+            "the files that the plan reads have changed since Spark planned its partitions: load the DataFrame again",
+            reason="RESULT_CHANGED",
+        ) from changed
+    with SharedResult(service, lambda _: task, share.options.idle_seconds).reading(task, Reader(1, 1)):
+        yield from _read(service, task)
+
+
+def _read(service: Service, task: str) -> Iterator[pa.RecordBatch]:
+    with closing(batches(service, Rows(task, EPOCH, 0, None), forget=True)) as rows:
+        yield from rows
+
+
+@contextmanager
+def _here(plan: PlanBytes, share: Share) -> Iterator[tuple[Service, str] | None]:
+    """A service of this process, and its task of the share; None if the process lacks the files, or the memory."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        yield None  # spark.executor.pyspark.memory: an engine does not fit
+        return
+    roots = {os.path.dirname(part.split.path) for part in share.parts}
+    if not all(map(os.path.isdir, roots)):
+        yield None
+        return
+    with local(roots=sorted(roots), threads=1) as client:
+        kept = replace(share, options=replace(share.options, idle_seconds=0.0))  # Spark may pause for long
+        yield _own_task(client.service, plan, kept)
+
+
+def _own_task(service: Service, plan: PlanBytes, share: Share) -> tuple[Service, str] | None:
+    here = service.capabilities()
+    if (here.version, here.engines) != (share.made_by.version, share.made_by.engines):
+        return None
+    with suppress(TidegateError):  # the service reads the files, or says what is wrong with them
+        task = _begun(service, plan, share)
+        if all(_is_the_same(service, task, share.source, part) for part in share.parts):
+            return service, task
+    return None
+
+
+def _is_the_same(service: Service, task: str, source: str, part: Part) -> bool:
+    [file] = service.find_files(task, source, replace(part.split, rows=None), pieces=True)
+    return file.ending == part.ending
+
+
+def _begun(service: Service, plan: PlanBytes, share: Share) -> str:
+    # The task waits for its reader when `output_bytes` are full.
+    options = replace(share.options, channels=1, auto_cores=0, spill_quota=0)
+    task = service.create_task(plan, options, {}).id
+    splits: list[tuple[str, FileSplit, None]] = [(share.source, part.split, None) for part in share.parts]
+    try:
+        service.transact(task, Transaction(application="read", version=EPOCH), AddRequest(splits=splits, seal=Seal()))
+    except TidegateError:
+        service.delete_task(task)
+        raise
+    return task

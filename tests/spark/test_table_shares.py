@@ -1,0 +1,253 @@
+"""Large tables that a plan reads row by row: partitions are shares of the files, computed where Spark reads them."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import substrait.dataframe as sub
+from google.protobuf.json_format import MessageToJson
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceReader, GreaterThan, InputPartition
+
+import tidegate
+from tidegate.client import Client
+from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.proto.errors import Refused
+from tidegate.proto.values import FoundFile
+from tidegate.spark.data_source import table_shares
+from tidegate.spark.data_source.datasource import TidegateSource
+from tidegate.spark.data_source.reading import FilteringPlanReader
+from tidegate.spark.data_source.shared_results import Range
+from tidegate.spark.data_source.table_shares import Part, Share, parts_of
+
+from ..server.running import remote_client
+
+COLUMNS = {"k": sub.i64, "v": sub.fp64}
+TABLE = sub.read_named_table("rows", COLUMNS)
+KEPT = TABLE.filter(sub.f.gte(sub.col("k"), sub.lit(0, sub.i64))).select("k", "v")
+LARGE = table_shares.LEAST_BYTES
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with remote_client(PlanEngine(["/"], tmp_path_factory.mktemp("served"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_shares, "LEAST_BYTES", 0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files, of 7, 1 and 3 row groups."""
+    path = tmp_path_factory.mktemp("rows")
+    write(path)
+    return path
+
+
+def write(path: Path) -> None:
+    for number, (first, end) in enumerate([(-5_000, 700_000), (700_000, 700_001), (700_001, 1_000_000)]):
+        rows = pa.table({"k": np.arange(first, end), "v": np.arange(first, end) / 2})
+        pq.write_table(rows, path / f"part-{number}.parquet", row_group_size=105_000)
+
+
+EXPECTED = pa.table({"k": np.arange(1_000_000), "v": np.arange(1_000_000) / 2})
+
+
+def reader_of(client: Client, table: Path, frame: sub.DataFrame = KEPT, **options: object) -> DataSourceReader:
+    texts = {name: str(value) for name, value in options.items()}
+    plan = MessageToJson(frame.to_plan())
+    source = TidegateSource({"server": str(client.address), "plan": plan, "table.rows": str(table), **texts})
+    return source.reader(source.schema())
+
+
+def read(reader: DataSourceReader, parts: list[InputPartition]) -> pa.Table:
+    return pa.Table.from_batches([batch for part in parts for batch in reader.read(part)])
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize("partitions", [1, 2, 3, 40])
+def test_the_shares_have_the_rows_of_the_plan_in_order_and_the_server_computes_none(
+    client: Client, folder: Path, partitions: int
+) -> None:
+    reader = reader_of(client, folder, partitions=partitions)
+    parts = reader.partitions()
+    assert len(parts) == partitions
+    seen = []
+    for part in parts:
+        for batch in reader.read(part):
+            assert client.tasks() == []
+            seen.append(batch)
+    assert pa.Table.from_batches(seen) == EXPECTED
+
+
+NOT_HERE: dict[str, Callable[[Share], Share]] = {
+    "another version of Tidegate": lambda share: replace(share, made_by=replace(share.made_by, version="0.0.1")),
+    "another engine": lambda share: replace(share, made_by=replace(share.made_by, engines={"duckdb": "1"})),
+    "another file of the same size and time": lambda share: replace(
+        share, parts=tuple(replace(part, ending="0") for part in share.parts)
+    ),
+}
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize("change", NOT_HERE.values(), ids=NOT_HERE.keys())
+def test_the_server_computes_a_share_that_an_executor_cannot(
+    client: Client, folder: Path, change: Callable[[Share], Share]
+) -> None:
+    check_server_computes(client, folder, change)
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_the_server_computes_the_shares_of_executors_whose_memory_is_bounded(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    check_server_computes(client, folder, lambda share: share)
+
+
+def check_server_computes(client: Client, folder: Path, change: Callable[[Share], Share]) -> None:
+    reader = reader_of(client, folder, partitions=2, output_bytes=1 << 20)
+    seen = []
+    for part in reader.partitions():
+        rows = reader.read(InputPartition(change(part.value)))
+        seen.append(next(rows))
+        assert len(client.tasks()) == 1
+        seen += rows
+        assert client.tasks() == []
+    assert pa.Table.from_batches(seen) == EXPECTED
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize("here", [True, False])
+def test_a_share_that_is_not_read_whole_leaves_nothing(client: Client, folder: Path, here: bool) -> None:
+    reader = reader_of(client, folder, output_bytes=1 << 20)
+    [part] = reader.partitions()
+    share = part.value if here else replace(part.value, made_by=replace(part.value.made_by, version="0.0.1"))
+    rows = reader.read(InputPartition(share))
+    next(rows)
+    rows.close()
+    assert client.tasks() == []
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_files_that_have_changed_since_the_partitions_were_planned_are_refused(client: Client, tmp_path: Path) -> None:
+    write(tmp_path)
+    reader = reader_of(client, tmp_path, partitions=2)
+    first, second = reader.partitions()
+    pq.write_table(EXPECTED, tmp_path / "part-2.parquet")
+    assert next(reader.read(first)).num_rows
+    with pytest.raises(Refused, match="load the DataFrame again") as refused:
+        list(reader.read(second))
+    assert refused.value.reason == "RESULT_CHANGED"
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_filters_of_spark_are_applied_to_shares(client: Client, folder: Path) -> None:
+    reader = reader_of(client, folder, partitions=2)
+    filtering = FilteringPlanReader(reader._result, reader._schema)
+    assert list(filtering.pushFilters([GreaterThan(("k",), 999_990)])) == []
+    parts = filtering.partitions()
+    assert all(isinstance(part.value, Share) for part in parts)
+    assert read(filtering, parts)["k"].to_pylist() == list(range(999_991, 1_000_000))
+
+
+def grouped() -> sub.DataFrame:
+    return TABLE.group_by("k").agg(sub.f.sum(sub.col("v")).alias("v"))
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize(
+    ("frame", "options"),
+    [(grouped(), {}), (TABLE.sort("k"), {}), (KEPT, {"limit": 3})],
+    ids=["groups", "sort", "limit"],
+)
+def test_other_plans_have_partitions_of_one_result(
+    client: Client, folder: Path, frame: sub.DataFrame, options: dict[str, object]
+) -> None:
+    reader = reader_of(client, folder, frame, **options)
+    [part] = reader.partitions()
+    assert isinstance(part.value, Range)
+    list(reader.read(part))
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_a_plan_that_reads_the_clock_is_computed_at_one_time(client: Client, folder: Path) -> None:
+    plan = KEPT.to_plan()
+    now = plan.relations[0].root.input.project.expressions.add()
+    now.execution_context_variable.current_timestamp.precision = 6
+    plan.relations[0].root.input.project.common.emit.output_mapping.append(4)
+    assert not table_shares.reads_row_by_row(
+        tidegate.with_parameters(plan.SerializeToString(), {}), client.explain(KEPT.to_plan().SerializeToString())
+    )
+    assert table_shares.reads_row_by_row(
+        tidegate.with_parameters(KEPT.to_plan().SerializeToString(), {}),
+        client.explain(KEPT.to_plan().SerializeToString()),
+    )
+
+
+def test_small_tables_have_partitions_of_one_result(client: Client, folder: Path) -> None:
+    reader = reader_of(client, folder, partitions=2)
+    parts = reader.partitions()
+    assert all(isinstance(part.value, Range) for part in parts)
+    assert read(reader, parts) == EXPECTED
+
+
+PIECES = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=5), min_size=1, max_size=5)
+
+
+@given(sizes=PIECES, count=st.integers(1, 9))
+def test_every_row_is_in_one_share_and_in_order(sizes: list[list[int]], count: int) -> None:
+    files = []
+    for number, groups in enumerate(sizes):
+        ends = np.cumsum(groups).tolist()
+        pieces = tuple(zip([0, *ends[:-1]], ends, strict=True))
+        files.append(FoundFile(path=str(number), format="parquet", size=LARGE, pieces=pieces, version="1"))
+    shares = parts_of(files, count)
+    assert shares is not None
+    assert len(shares) == count
+    rows = [
+        (part.split.path, row)
+        for share in shares
+        for part in share
+        for row in range(*(part.split.rows or (0, sum(sizes[int(part.split.path)]))))
+    ]
+    assert rows == [(str(number), row) for number, groups in enumerate(sizes) for row in range(sum(groups))]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"format": "csv"}, {"folders": (("day", "1"),)}, {"pieces": ()}, {"size": LARGE - 1}],
+    ids=lambda change: next(iter(change)),
+)
+def test_files_that_cannot_be_shared_out_are_not(change: dict[str, object]) -> None:
+    file = FoundFile(path="a", format="parquet", size=LARGE, pieces=((0, 3),))
+    assert parts_of([file], 1) == [(Part(tidegate.FileSplit("a", format="parquet", version=""), ""),)]
+    assert parts_of([replace(file, **change)], 1) is None
+
+
+def test_spark_reads_a_large_table_through_its_own_workers(spark: SparkSession, client: Client, tmp_path: Path) -> None:
+    rows = np.random.default_rng(5).integers(0, 1 << 60, 3_000_000)
+    pq.write_table(pa.table({"k": rows, "v": rows / 2}), tmp_path / "rows.parquet", row_group_size=1_000_000)
+    tidegate.spark.register(spark)
+    reader = spark.read.format("tidegate").option("server", client.address).option("partitions", 2)
+    reader = reader.option("plan", MessageToJson(KEPT.to_plan())).option("table.rows", str(tmp_path))
+    frame = reader.load()
+    assert frame.rdd.getNumPartitions() == 2
+    of_spark, ours = (
+        whole.where("k > 100").agg({"k": "max", "v": "count"}).collect()
+        for whole in (spark.read.parquet(str(tmp_path)), frame)
+    )
+    assert ours == of_spark
+    assert frame.limit(3).toArrow()["k"].to_pylist() == rows[:3].tolist()
