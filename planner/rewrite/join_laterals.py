@@ -7,15 +7,17 @@ writes to disk what does not fit, and channels share the rows out by columns tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from .. import ir
 from ..analysis.outer_references import OuterReferences
 from ..functions.added_calls import call, conjunction
+from ..ir import types as t
 from ..ir.boolean import conjuncts
-from ..ir.building import filtered
-from ..ir.visit import has, has_subquery, is_open, transform, transform_relations
+from ..ir.building import columns, filtered, project
+from ..ir.visit import has, has_subquery, is_open, parts, transform, transform_relations
 
 _JOINED: Final = frozenset(
     {
@@ -48,7 +50,7 @@ def _joined(relation: ir.LateralJoin, references: OuterReferences) -> ir.Relatio
     while isinstance(right, ir.Filter) and not has_subquery(right.condition):
         filters.append(right)
         right = right.input
-    if references.of(right).rows or relation.type not in _JOINED or _may_be_unknown(relation):
+    if references.of(right).rows or relation.type not in _JOINED:
         return relation
     is_mark = relation.type is ir.JoinType.LEFT_MARK
     terms: list[ir.Expression] = []
@@ -59,8 +61,11 @@ def _joined(relation: ir.LateralJoin, references: OuterReferences) -> ir.Relatio
             right = filtered(right, own, filter_.plan_path)
         between = [_over_both(term, len(relation.left.schema)) for term in conditions if is_open(term)]
         terms += map(_certainly, between) if is_mark else between
-    if relation.condition is not None:
-        terms += conjuncts(relation.condition)
+    condition = relation.condition
+    if is_mark and condition is not None and condition.type.nullable:
+        return _nullable_mark(relation, right, terms, condition)
+    if condition is not None:
+        terms += conjuncts(condition)
     return ir.Join(
         left=relation.left,
         right=right,
@@ -71,12 +76,80 @@ def _joined(relation: ir.LateralJoin, references: OuterReferences) -> ir.Relatio
     )
 
 
-def _may_be_unknown(relation: ir.LateralJoin) -> bool:
-    """Tests for a mark that may be null for a pair of rows. The join would look at every pair, also at those that the
-    right side leaves out.
+# ------------------------------------------------------------------------------------------- marks of three values
+
+
+def _nullable_mark(
+    relation: ir.LateralJoin, right: ir.Relation, terms: Sequence[ir.Expression], condition: ir.Expression
+) -> ir.Relation:
+    """The rows with a mark that may be null, from marks of two values: is there a right row that meets the condition,
+    and is there one for which it is null? One join for a mark that may be null would look at every pair of rows, also
+    at those that the right side leaves out.
     """
-    condition = relation.condition
-    return relation.type is ir.JoinType.LEFT_MARK and condition is not None and condition.type.nullable
+    if has_subquery(condition):
+        return relation
+    left, width = relation.left, len(relation.left.schema)
+    rows = _marked(left, right, [*terms, *map(_certainly, conjuncts(condition))], left, relation.plan_path)
+    hit = columns(rows.schema)[-1]
+    sides = _equal_sides(condition, width)
+    if sides is None:
+        unknown = _marked(rows, right, [*terms, call("is_null", condition)], left, relation.plan_path)
+    else:
+        with_nulls, is_null = _with_nulls(right, sides, width)
+        unknown = _marked(rows, with_nulls, [*terms, is_null], left, relation.plan_path)
+    type_ = relation.schema[-1]
+    literals = {value: ir.Literal(value=value, type=type_) for value in (True, None, False)}
+    mark = ir.IfThen(
+        clauses=((hit, literals[True]), (columns(unknown.schema)[-1], literals[None])),
+        otherwise=literals[False],
+        type=type_,
+    )
+    return project(unknown, (*columns(left.schema), mark), relation.plan_path)
+
+
+def _with_nulls(
+    right: ir.Relation, sides: tuple[ir.Expression, ir.Expression], width: int
+) -> tuple[ir.Relation, ir.Expression]:
+    """The right rows beside which an equality is null, and the term that says so of a pair. For a left row whose value
+    is null these are all right rows, else those whose own value is null. So they are there with a flag, in one relation
+    or two, and the term is that flags are equal: a hash finds the pairs.
+    """
+    mine, theirs = sides
+    plan_path, own = right.plan_path, columns(right.schema)
+    truth = t.Boolean(nullable=False)
+    nulls = filtered(right, call("is_null", _moved(theirs, -width)), plan_path)
+    flagged = [
+        project(rows, (*own, ir.Literal(value=flag, type=truth)), plan_path)
+        for rows, flag in ((right, True), (nulls, False))
+    ]
+    both = ir.Set(
+        inputs=tuple(flagged), operation=ir.SetOperation.UNION_ALL, schema=flagged[0].schema, plan_path=plan_path
+    )
+    flag = ir.Field(index=width + len(own), type=truth)
+    return both, call("equal", call("is_null", mine), flag)
+
+
+def _marked(
+    rows: ir.Relation, right: ir.Relation, terms: Sequence[ir.Expression], left: ir.Relation, plan_path: str
+) -> ir.Join:
+    """The rows, whose first columns are those of `left`, with a mark for a right row that meets all terms. The terms
+    are over the columns of `left` and then of the right side.
+    """
+    width, more = len(left.schema), len(rows.schema) - len(left.schema)
+
+    def change(part: ir.Expression) -> ir.Expression:
+        if not isinstance(part, ir.Field) or part.outer or part.index < width:
+            return part
+        return replace(part, index=part.index + more)
+
+    return ir.Join(
+        left=rows,
+        right=right,
+        type=ir.JoinType.LEFT_MARK,
+        condition=conjunction(transform(term, change) for term in terms),
+        schema=(*rows.schema, t.Boolean(nullable=False)),
+        plan_path=plan_path,
+    )
 
 
 def _certainly(term: ir.Expression) -> ir.Expression:
@@ -93,3 +166,32 @@ def _over_both(term: ir.Expression, width: int) -> ir.Expression:
         return replace(part, outer=part.outer - 1) if part.outer else replace(part, index=width + part.index)
 
     return transform(term, change)
+
+
+def _equal_sides(condition: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression] | None:
+    """The left row's value and the right row's, if the condition is that they are equal: it is null where one is."""
+    if not isinstance(condition, ir.Call) or condition.function.name != "equal":
+        return None
+    one, other = (part for part in condition.arguments if not isinstance(part, str))
+    match _side(one, width), _side(other, width):
+        case "left", "right":
+            return one, other
+        case "right", "left":
+            return other, one
+        case _:
+            return None
+
+
+def _side(expression: ir.Expression, width: int) -> str:
+    """The side whose columns an expression reads: left, right, or neither alone."""
+    own = [part.index for part in parts(expression) if isinstance(part, ir.Field) and not part.outer]
+    if own and all(index < width for index in own):
+        return "left"
+    return "right" if own and all(index >= width for index in own) else ""
+
+
+def _moved(expression: ir.Expression, by: int) -> ir.Expression:
+    def change(part: ir.Expression) -> ir.Expression:
+        return replace(part, index=part.index + by) if isinstance(part, ir.Field) and not part.outer else part
+
+    return transform(expression, change)

@@ -203,6 +203,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "correlated": sql("SELECT k, t, (SELECT max(r.t) FROM r WHERE r.k = l.k) AS s FROM l", FED),
     "lateral join": by_hand(lambda: plans.lateral(*map(_read, SOURCES)), 2 * len(SCHEMA), FED, MANY),
     "lateral mark": by_hand(lambda: plans.lateral(*map(_read, SOURCES), type_="LEFT_MARK"), len(SCHEMA) + 1, FED),
+    "lateral mark that may be null": by_hand(
+        lambda: plans.lateral(*map(_read, SOURCES), type_="LEFT_MARK", condition=plans.equal(1, len(SCHEMA) + 1)),
+        len(SCHEMA) + 1,
+        FED,
+        MANY,
+    ),
     "expand": by_hand(lambda: _expanded(_read("l")), 4),
     "unnest": unnested(LONG_ROW),
     "pack lists": over(

@@ -37,6 +37,7 @@ SEARCHED = (
     ("1 KB", "sort by the text"),
     ("1 KB", "window"),
     ("1 KB", "lateral mark"),
+    ("100 KB", "lateral mark that may be null"),
     ("8 B", "sort"),
     ("100 KB", "intersect"),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tidegate.proto.values import PlanBytes
 
 _NULLABLE = {"nullability": "NULLABILITY_NULLABLE"}
+ALWAYS = {"literal": {"boolean": True}}
 I64 = {"i64": _NULLABLE}
 _BOOL = {"bool": _NULLABLE}
 _FUNCTIONS = ("gt:any_any", "equal:any_any", "multiply:i64_i64", "sum:i64")
@@ -36,6 +37,10 @@ def call(name: str, *arguments: object, type_: object = I64) -> dict[str, object
 
 def scalar(name: str, *arguments: object, type_: object = I64) -> dict[str, object]:
     return {"scalarFunction": call(name, *arguments, type_=type_)}
+
+
+def equal(one: int, other: int) -> dict[str, object]:
+    return scalar("equal:any_any", column(one), column(other), type_=_BOOL)
 
 
 def filtered(relation: object, index: int, above: int) -> dict[str, object]:
@@ -70,8 +75,7 @@ def summed(relation: object) -> dict[str, object]:
 
 def joined(left: object, right: object, width: int) -> dict[str, object]:
     """Where the first columns are equal; `width` columns on the left."""
-    condition = scalar("equal:any_any", column(0), column(width), type_=_BOOL)
-    return {"join": {"left": left, "right": right, "expression": condition, "type": "JOIN_TYPE_INNER"}}
+    return {"join": {"left": left, "right": right, "expression": equal(0, width), "type": "JOIN_TYPE_INNER"}}
 
 
 def declared(relation: object, *columns: int, descending: bool = False) -> dict[str, object]:
@@ -121,13 +125,16 @@ def lateral(
     right: object,
     above: Callable[[dict[str, object]], object] = lambda matching: matching,
     type_: str = "INNER",
+    condition: object = ALWAYS,
 ) -> dict[str, object]:
-    """Each left row with the right rows that have its first column, or with what `above` makes of these."""
+    """Each left row with the right rows that have its first column, or with what `above` makes of these, where the
+    condition over both holds.
+    """
     outer = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
     is_equal = scalar("equal:any_any", column(0), outer, type_=_BOOL)
     matching = {"filter": {"input": right, "condition": is_equal}}
-    always = {"literal": {"boolean": True}}
-    return {"lateralJoin": {"left": left, "right": above(matching), "type": f"JOIN_TYPE_{type_}", "expression": always}}
+    types = {"type": f"JOIN_TYPE_{type_}", "expression": condition}
+    return {"lateralJoin": {"left": left, "right": above(matching), **types}}
 
 
 def plan(relation: object, *names: str) -> PlanBytes:
