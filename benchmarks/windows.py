@@ -5,7 +5,7 @@ column. The task has one channel and DuckDB one thread. Both read a Parquet file
 Arrow. Keys are whole numbers, or texts.
 
 Events a second are those of the process's CPU time, which does not depend on what else the machine does. Two figures
-show what cannot be less: rows that are fed and only counted, and NumPy's groups of columns in memory.
+are there to compare with: rows that are fed and only counted by DuckDB, and NumPy's groups of columns in memory.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from .wide_sums import decimals, validity
 GroupFunction = Literal["sum", "count", "min", "max"]
 
 _WORD: Final = 1 << 62
+_FIRST_PLACES: Final = 1 << 16
+"""Arrays begin with so many places, and double: unused places would have to be cleared as well."""
 _IDENTITY: Final = {"sum": 0, "min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}
 _JOINED: Final = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
@@ -159,14 +161,15 @@ class _Domain:
 
     @classmethod
     def over(cls, bounds: Sequence[tuple[int, int]], room: int) -> _Domain | None:
-        """A domain that has all values within these bounds, and as many more of the first key as there is room for."""
+        """A domain that has all values within these bounds, and, if there is room, as many more of the first key."""
         least = [bound[0] for bound in bounds]
         sizes = [most - first + 2 for first, most in bounds]
         others = _product(sizes[1:])
         farthest = max(abs(number) for bound in bounds for number in bound)
         if sizes[0] * others > room or farthest > _WORD:
             return None
-        return cls(least, [room // others, *sizes[1:]])
+        first = min(room // others, max(2 * sizes[0], _FIRST_PLACES // others))
+        return cls(least, [first, *sizes[1:]])
 
     def with_room(self, bounds: Sequence[tuple[int, int]], most: int, room: int) -> _Domain | None:
         """A domain that has the values within these bounds, too; `most` is the greatest one of the first key so far.
