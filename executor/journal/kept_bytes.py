@@ -271,7 +271,7 @@ class _Ahead:
 
     def write_block(self) -> None:
         """Write the block that has been begun."""
-        block = memoryview(self._block)[: self._filled]
+        block = self._block.data[: self._filled]
         self._fingerprint.write(block)
         self._file.write(block)
         self._disk.start_sync(self._file, self._written, self._filled)
