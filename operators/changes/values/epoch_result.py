@@ -74,8 +74,8 @@ class EpochResult:
         return self.rows.take(numbers if self.at is None else self.at.take(numbers))
 
     def parts(self, rows: int) -> Iterator[Change]:
-        """The result, so many rows at a time."""
-        if len(self) <= rows:
+        """The result, so many rows at a time. A result without rows has no part."""
+        if 0 < len(self) <= rows:
             yield self.change()
             return
         for start in range(0, len(self), rows):
