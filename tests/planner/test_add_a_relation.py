@@ -114,7 +114,10 @@ WITH_AN_OPERATOR = {
     "planner/ir/planned.py": RELATION.format(
         row='"twice", False, "more", "none", "passed", "input", "never", "one place", "never"'
     ),
-    "planner/ir/__init__.py": [("    Unnest,\n    User,\n)", "    Twice,\n"), ("Unnest | IndexLookup", "Twice | ")],
+    "planner/ir/__init__.py": [
+        ("    Unnest,\n    User,\n)", "    Twice,\n"),
+        ("    | Unnest\n    | IndexLookup", "    | Twice\n"),
+    ],
     **DECODED,
     "operators/<name>.py": OPERATOR,
     "planner/physical/pipelines.py": [
