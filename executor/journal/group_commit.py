@@ -67,6 +67,8 @@ class Journal:
         self._broken = False
         self._closed = self._ended = False
         self.commits = 0
+        self.make_room: Callable[[], bool] = lambda: False
+        """Gives back what the service can of a full disk; True if there was something."""
         self._thread = threading.Thread(target=self._run, name="tidegate-journal", daemon=True)
         self._thread.start()
 
@@ -177,13 +179,23 @@ class Journal:
 
     def _commit(self, batches: Sequence[Batch]) -> None:
         try:
-            self._database.commit(statement for batch in batches for statement in batch.statements)
+            self._write(batches)
         except BaseException as error:  # whatever it is, callers wait for it
             self._failed(error)
             if not isinstance(error, Exception):
                 raise
         else:
             self._committed(batches)
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        """Commit to the database: on a full disk once more, if the service can give room back."""
+        statements = [statement for batch in batches for statement in batch.statements]
+        try:
+            self._database.commit(statements)
+        except sqlite3.Error as error:
+            if _code(error) != sqlite3.SQLITE_FULL or not self.make_room():
+                raise
+            self._database.commit(statements)
 
     def _next(self) -> tuple[Batch, ...] | None:
         """The batches to commit, once a caller waits for one, or they are old enough. None of them if calls are late.
@@ -235,13 +247,12 @@ class Journal:
             self._work.notify()
 
     def _failed(self, error: BaseException) -> None:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         with self._lock:
             if self._error is None:
                 _log.error("the journal cannot be written (%s): no change of a durable task is accepted", error)
             self._error = error
             self._failures += 1
-            self._broken = code not in _TRANSIENT
+            self._broken = _code(error) not in _TRANSIENT
             self._wake_waiting()
             self._end_commit()
 
@@ -249,6 +260,12 @@ class Journal:
         """Wake all callers, whatever batch they wait for."""
         for batch in (*self._pending, self._open):
             batch.done.notify_all()
+
+
+def _code(error: BaseException) -> int:
+    """The code of an error of SQLite, without its details; 0 of another error."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def _make(calls: Sequence[Callable[[], None]], failing: str) -> None:

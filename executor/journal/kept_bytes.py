@@ -63,6 +63,7 @@ class KeptBytes:
         self._freed = FreedFiles()
         self._remover = ThreadPoolExecutor(1, "tidegate-kept")
         disk.make_folder(folder)
+        journal.make_room = self._give_room
 
     def lost(self) -> bool:
         """True if there are no bytes of a digest that a record names."""
@@ -140,8 +141,8 @@ class KeptBytes:
             digest = write(temporary)
             return Kept(self._reader, self._name(temporary, digest, size, own=own))
         except OSError as error:
-            for path in (temporary, *self._freed.clear()):  # the disk may be full
-                self._free(path)
+            self._free(temporary)
+            self._give_room()  # the disk may be full
             raise journal_failed(error) from error
 
     def _name(self, temporary: Path, digest: bytes, size: int, *, own: bool) -> bytes:
@@ -228,8 +229,14 @@ class KeptBytes:
     def close(self) -> None:
         """Wait until the files that nothing names are gone. Called after the journal is closed."""
         self._remover.shutdown()
-        for path in self._freed.clear():
+        self._give_room()
+
+    def _give_room(self) -> bool:
+        """Remove the files that wait for other rows; True if there were some."""
+        paths = self._freed.clear()
+        for path in paths:
             self._free(path)
+        return bool(paths)
 
     def known(self, digest: bytes) -> Kept:
         """The kept bytes of a record that was read from the journal."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.executor.journal.freed_files import FreedFiles
+from tidegate.executor.journal.journal_database import JournalDatabase, Statement
 from tidegate.executor.journal.kept_reader import Kept
 from tidegate.executor.ledger.split_digest import RowsStream
 from tidegate.proto.errors import TaskFailed
@@ -163,6 +165,25 @@ def test_rows_that_are_missing_are_let_go_like_any_others(tmp_path: Path) -> Non
         for task in (lost, other):
             task.add(1)
             assert task.epoch(task.seal()) == [1]
+
+
+def test_the_journal_gets_the_room_of_freed_files_on_a_full_disk(
+    durable: DurableTasks, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free(durable, durable.rows.keep(stream(0)))
+    assert list(folder.iterdir())
+    commit = JournalDatabase.commit
+
+    def on_a_full_disk(database: JournalDatabase, statements: Iterable[Statement]) -> None:
+        if list(folder.iterdir()):
+            full = sqlite3.OperationalError("database or disk is full")
+            full.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise full
+        commit(database, statements)
+
+    monkeypatch.setattr(JournalDatabase, "commit", on_a_full_disk)
+    durable.flush()
+    assert list(folder.iterdir()) == []
 
 
 @given(sizes=st.lists(st.integers(1, 100), max_size=8), wanted=st.integers(1, 120))
