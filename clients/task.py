@@ -284,8 +284,11 @@ class Task:
         """Add the splits and seal them into the next epoch, and return its number. Does not wait for the epoch.
 
         The same as `add_split` for each, then `request_barrier`, but as one call: a durable task waits for the disk
-        once. Refused while there are splits of any client that are not sealed. A call that was refused (the service
-        holds all the epochs that it may: read one) may be repeated with the same splits: none is added twice. (A
+        once. (More than 8 MiB of rows, or 1,000 splits, take several calls. If this program ends between them, the
+        splits so far are in the open epoch; `transact` adds all of them or none.)
+
+        Refused while there are splits of any client that are not sealed. A call that was refused (the service holds all
+        the epochs that it may: read one) may be repeated with the same splits: none is added twice. (A
         `RecordBatchReader` hands its rows out once: repeat the call with a new one.)
 
         >>> task.feed_epoch({"sales": "monday.parquet"}), task.feed_epoch({"sales": "tuesday.parquet"})
