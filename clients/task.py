@@ -287,8 +287,8 @@ class Task:
         once. (More than 8 MiB of rows, or 1,000 splits, take several calls. If this program ends between them, the
         splits so far are in the open epoch; `transact` adds all of them or none.)
 
-        Refused while there are splits of any client that are not sealed. A call that was refused (the service holds all
-        the epochs that it may: read one) may be repeated with the same splits: none is added twice. (A
+        Refused while there are splits of any client that are not sealed. A call that was refused, for
+        example because too many epochs are unread, may be repeated with the same splits: none is added twice. (A
         `RecordBatchReader` hands its rows out once: repeat the call with a new one.)
 
         >>> task.feed_epoch({"sales": "monday.parquet"}), task.feed_epoch({"sales": "tuesday.parquet"})

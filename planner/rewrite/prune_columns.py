@@ -6,8 +6,8 @@ error. There are two passes, both linear: from the root down, the pass finds the
 used; from the leaves up, it removes the others.
 
 Columns that decide rows stay although nothing uses them (grouping keys, columns of a distinct set operation, measures
-whose columns order the rows of windows of a number of rows). A
-relation may lose all its columns; its rows count all the same.
+whose columns order the rows of windows of a number of rows). A relation may lose all its columns; its rows count all
+the same.
 """
 
 from __future__ import annotations
