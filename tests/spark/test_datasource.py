@@ -178,7 +178,12 @@ def in_catalog(registered: SparkSession, address: str) -> Iterator[SparkSession]
 def test_a_result_is_a_table_of_the_catalog(in_catalog: SparkSession, complete: list[Barrier]) -> None:
     session = in_catalog
     assert pairs(session.sql("SELECT n, k FROM pairs WHERE k < 2")) == [(1000, 0), (1001, 1)]
+    assert {barrier.rows for barrier in complete} == {1000}
+    complete.clear()
+    pushing = "SELECT n, k FROM pairs WITH (pushFilters = 'true') WHERE k < 2"
+    assert pairs(session.sql(pushing)) == [(1000, 0), (1001, 1)]
     assert {barrier.rows for barrier in complete} == {2}
+    assert pairs(session.sql("SELECT count(*) FROM pairs")) == [(1000,)]
     session.sql("CREATE VIEW sums AS SELECT sum(n) AS s FROM pairs WITH (`limit` = 3)")
     assert pairs(session.table("sums")) == [(3003,)]
     session.sql("DROP VIEW sums")
@@ -214,8 +219,24 @@ def test_a_table_without_options_gets_them_in_each_query(
         registered.sql("DROP TABLE plain")
 
 
-def test_filters_of_the_frame_are_applied_in_the_plan(reading: DataFrameReader, complete: list[Barrier]) -> None:
-    frame = reading.load()
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_filters_of_a_query_show_in_no_other_query_and_in_no_other_part_of_it(
+    reading: DataFrameReader, registered: SparkSession, partitions: int
+) -> None:
+    """Spark 4.3 keeps the filters that it pushes into a data source in Python for the DataFrame's later scans."""
+    frame = reading.option("partitions", partitions).load()
+    assert frame.where("k < 10").count() == 10
+    assert frame.count() == 1000
+    assert frame.where("k < 600").union(frame.where("k >= 500")).count() == 1100
+    frame.createOrReplaceTempView("reused")
+    assert pairs(registered.sql("SELECT count(*) FROM reused WHERE k = 5 OR k = 6")) == [(2,)]
+    assert pairs(registered.sql("SELECT count(*), max(k) FROM reused")) == [(1000, 999)]
+
+
+def test_filters_of_the_frame_are_applied_in_the_plan_if_the_reader_says_so(
+    reading: DataFrameReader, complete: list[Barrier]
+) -> None:
+    frame = reading.option("pushFilters", "true").load()
     assert pairs(frame.where("k >= 10 AND n IN (1005, 1010, 1011) AND k % 2 = 1")) == [(11, 1011)]
     assert {barrier.rows for barrier in complete} == {2}
     complete.clear()
@@ -226,7 +247,7 @@ def test_filters_of_the_frame_are_applied_in_the_plan(reading: DataFrameReader, 
 def test_a_session_that_pushes_no_filters_reads_all_rows(reading: DataFrameReader, registered: SparkSession) -> None:
     registered.conf.set(FILTERS, "false")
     try:
-        assert pairs(reading.load().where("k = 3")) == [(3, 1003)]
+        assert pairs(reading.option("pushFilters", "true").load().where("k = 3")) == [(3, 1003)]
     finally:
         registered.conf.set(FILTERS, "true")
 

@@ -32,7 +32,17 @@ from .writing import Sink, StreamSinkWriter, TableWriter
 SERVER: Final = "TIDEGATE_SERVER"
 _REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken", "flight", "timeout"}
 _RECONNECT_SECONDS: Final = 20.0  # less than a client's: Spark runs a failed task again itself
-_READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path", "channels"}
+_READING: Final = _REACHING | {
+    "plan",
+    "task",
+    "epoch",
+    "columns",
+    "limit",
+    "partitions",
+    "path",
+    "channels",
+    "pushfilters",
+}
 _WRITING: Final = _REACHING | {
     "task",
     "source",
@@ -50,7 +60,8 @@ FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(session: SparkSession) -> None:
-    """Register `spark.read.format("tidegate")` and the writers with a session, and have Spark push filters into reads.
+    """Register `spark.read.format("tidegate")` and the writers with a session, and have Spark push filters into reads
+    that have the option `pushFilters`.
 
     >>> tidegate.spark.register(session)
     >>> reader = session.read.format("tidegate").options(server=address, task=task.id, epoch=1)
@@ -98,10 +109,11 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         return schema if created is None else with_options(schema, created)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        result = self._result(options_to_read(self._given, schema))
+        options = options_to_read(self._given, schema)
+        result, pushes = self._result(options), _flag(options, "pushfilters", False)
         if result.task is not None:
             return EpochReader(result, schema)
-        return FilteringPlanReader(result, schema) if pushes_filters() else PlanReader(result, schema)
+        return FilteringPlanReader(result, schema) if pushes and pushes_filters() else PlanReader(result, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = _checked(self._given, _WRITING)

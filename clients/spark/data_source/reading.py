@@ -210,7 +210,11 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
 
 
 class FilteringPlanReader(PlanReader):
-    """Reads the rows that pass Spark's filters. Spark allows such a reader only if it pushes filters into readers."""
+    """Reads the rows that pass Spark's filters. Spark allows such a reader only if it pushes filters into readers.
+
+    Spark 4.3 keeps the partitions of such a reader for all queries of a DataFrame, also for those that have none of
+    these filters (`PythonScanBuilder.pushFilters` sets the `readInfo` that all scans share). So the user must ask.
+    """
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
         taken, others = pushed(filters, self._result.selected(self._whole))
