@@ -123,35 +123,31 @@ class Arrangement:
 
     def insert_numbers(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None = None) -> None:
         """`insert` for rows with as many numbers as the arrangement's width."""
+        if not len(rows):
+            return
         self.looked_at += len(rows)
-        if len(rows) > _FEW:
-            count = len(rows)
-            rows, weights, rounds = self._pack(rows, weights, rounds)
-            keys = keys if len(rows) == count else None
+        if len(rows) > _FEW and self._packed is not None:
+            others = self._packed.add(rows, weights, rounds)
+            if others is None:
+                return
+            if len(others) < len(rows):
+                rows, weights, rounds = rows.take(others), weights.take(others, axis=0), _taken(rounds, others)
+                keys = None
         self._insert_hashed(rows, weights, rounds, keys)
 
     def insert_saved(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> None:
         """`insert_numbers` for all entries of what was a run of such an arrangement. If they are in the order of one
         and cannot be packed, they stay this run: nothing is moved.
         """
-        self.looked_at += len(rows)
-        others = self._pack(rows, weights.astype(np.int64, copy=False), rounds)
-        run = self._as_run(rows, weights, rounds) if others[0] is rows else None
-        if run is None:
-            self._insert_hashed(*others, None)
+        if self._packed is not None and self._packed.packs(rows, rounds):
+            run = None
         else:
+            run = self._as_run(rows, weights, rounds)
+        if run is None:
+            self.insert_numbers(rows, weights.astype(np.int64, copy=False), rounds)
+        else:
+            self.looked_at += len(run)
             self.insert_run(run)
-
-    def _pack(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> tuple[Rows, Numbers, ManyRounds]:
-        """Keep the rows that can be packed, and return the others: these same objects if no row can."""
-        if self._packed is None or not len(rows):
-            return rows, weights, rounds
-        others = self._packed.add(rows, weights, rounds)
-        if others is None:
-            others = np.empty(0, dtype=np.int64)
-        if len(others) == len(rows):
-            return rows, weights, rounds
-        return rows.take(others), weights.take(others, axis=0), _taken(rounds, others)
 
     def _as_run(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> Entries | None:
         """The entries as a run; None where they are not sure to be in the order of one."""

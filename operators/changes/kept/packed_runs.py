@@ -80,6 +80,20 @@ class PackedRuns:
         others[which] = False
         return others.nonzero()[0]
 
+    def packs(self, rows: Rows, rounds: ManyRounds) -> bool:
+        """True if `add` would keep some of these rows."""
+        there = rows.without_nulls()
+        if there is not None:
+            which = there.nonzero()[0]
+            rows, rounds = rows.take(which), _taken(rounds, which)
+        ordered = self._form.in_word_order(rows, rounds)
+        if not len(ordered):
+            return False
+        if not self._stays and self._grown(ordered) is not None:
+            return True
+        inside = np.zeros(0, dtype=np.bool_) if self.layout is None else self.layout.domain.inside(ordered)
+        return inside is None or bool(inside.any())
+
     def insert(self, run: PackedRun) -> None:
         """Add a run of this layout."""
         while self.runs and to_merge(len(self.runs[-1]), len(run)):
