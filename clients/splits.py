@@ -169,7 +169,7 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case pa.Table():
             return _checked(InlineSplit(schema=data.schema, batches=tuple(data.to_batches())))
         case pa.RecordBatchReader():
-            return _streamed(_unread(data), uploader)
+            return _streamed(_reader(_unread(data)), uploader)
         case _ if hasattr(data, "__arrow_c_stream__"):  # checking for a protocol's methods takes ten times as long
             return _streamed(_reader(data), uploader)
         case _ if hasattr(data, "__arrow_c_array__"):
