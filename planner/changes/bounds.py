@@ -14,8 +14,9 @@ from .. import ir
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema
 from ..ir.building import columns, filtered, project
+from ..ir.visit import with_positions
 from .change_nodes import ChangeNode, GroupNode, JoinNode, PairCondition
-from .rendering import leaf, numbered, render, with_positions
+from .rendering import leaf, numbered, render
 from .rowwise import lower_chain
 from .sides import Sides, side_of
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
 from ..analysis.row_wise import is_row_wise
 from ..ir import types as t
-from ..ir.visit import transform
 from ..sql.select_statement import Statement
 
 NUMBER = t.Integer(bits=64)
@@ -25,15 +23,6 @@ def leaf(schema: ir.Schema, plan_path: str) -> ir.Relation:
 def numbered(schema: ir.Schema, plan_path: str) -> ir.Relation:
     """An input with a number behind its columns."""
     return leaf((*schema, NUMBER), plan_path)
-
-
-def with_positions(expression: ir.Expression, position_of: Callable[[int], int]) -> ir.Expression:
-    """The expression over columns that have moved."""
-
-    def change(part: ir.Expression) -> ir.Expression:
-        return replace(part, index=position_of(part.index)) if isinstance(part, ir.Field) else part
-
-    return transform(expression, change)
 
 
 def render(root: ir.Relation, inputs: Sequence[ir.Relation]) -> str:

@@ -11,9 +11,9 @@ from ..ir import types as t
 from ..ir.boolean import conjuncts, with_conjuncts
 from ..ir.building import columns, filtered, project
 from ..ir.tree import operands
-from ..ir.visit import is_column, parts
+from ..ir.visit import is_column, parts, with_positions
 from .change_nodes import ChangeNode, PairCondition
-from .rendering import numbered, render, with_positions
+from .rendering import numbered, render
 from .rowwise import compute
 
 _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}

@@ -13,11 +13,11 @@ from ..analysis.structure import Structure
 from ..functions.templates.window_functions import RANKING
 from ..ir.arrow_types import arrow_schema, sql_type
 from ..ir.building import columns, project
-from ..ir.visit import is_column
+from ..ir.visit import is_column, with_positions
 from .change_nodes import ChangeNode, WindowNode
 from .orders import direction_of
 from .reaches import Reaching, reaching
-from .rendering import NUMBER, leaf, render, with_positions
+from .rendering import NUMBER, leaf, render
 from .rowwise import compute, select
 
 

@@ -134,6 +134,17 @@ def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
         return relation.keep("found_beneath", (*tree.inputs(relation), *inner))
 
 
+def with_positions(expression: ir.Expression, position_of: Callable[[int], int]) -> ir.Expression:
+    """The expression over columns of its own row that have moved."""
+
+    def change(part: ir.Expression) -> ir.Expression:
+        if not isinstance(part, ir.Field) or part.outer:
+            return part
+        return replace(part, index=position_of(part.index))
+
+    return transform(expression, change)
+
+
 def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[ir.Relation, ir.Relation]) -> RelationT:
     """The relation with its fields at the columns' new positions, and with the relations of its subqueries replaced.
 

@@ -15,7 +15,7 @@ from .. import ir
 from ..functions.added_calls import call, conjunction
 from ..ir import types as t
 from ..ir.building import INT64, columns, filtered, int64, project
-from ..ir.visit import transform
+from ..ir.visit import with_positions
 from .running_windows import next_to, up_to_time
 
 _NO_TIME: Final = ir.Literal(value=None, type=t.nullable(INT64))
@@ -68,9 +68,7 @@ def merged(relation: ir.AsOfJoin) -> ir.Project:
     left_rows = project(relation.left, (*columns(relation.left.schema), relation.marks[0]), plan_path)
     *_, tick = columns(left_rows.schema)
     left = _sorted(left_rows, (*(mine for mine, _ in relation.keys), tick))
-    right_rows = project(
-        relation.right, (*columns(relation.right.schema), _moved(relation.marks[1], -width)), plan_path
-    )
+    right_rows = project(relation.right, (*columns(relation.right.schema), _right_tick(relation)), plan_path)
     *own, right_tick = columns(right_rows.schema)
     right = _sorted(right_rows, (*_right_keys(relation), right_tick, *own))
     right_types = right.schema
@@ -105,8 +103,7 @@ def _at(index: int, type_: t.Type) -> ir.Field:
 
 def _last_of_times(relation: ir.AsOfJoin, right: ir.Relation) -> ir.Project:
     """The right rows, with their ticks: of those of the same keys and tick the last by all columns."""
-    width = len(relation.left.schema)
-    tick = _moved(relation.marks[1], -width)
+    tick = _right_tick(relation)
     rows = project(right, (*columns(right.schema), tick), relation.plan_path)
     *own, at = columns(rows.schema)
     followed = next_to(rows, at, _right_keys(relation), (at, *own))
@@ -120,7 +117,7 @@ def _with_latest(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation) -
     mine = tuple(key for key, _ in relation.keys)
     lefts = project(left, (*columns(left.schema), *mine, relation.marks[0], _NO_TIME), plan_path)
     nulls = (ir.Literal(value=None, type=t.nullable(type_)) for type_ in left.schema)
-    tick = _moved(relation.marks[1], -width)
+    tick = _right_tick(relation)
     rights = project(right, (*nulls, *_right_keys(relation), tick, tick), plan_path)
     types = [t.nullable(type_) for type_ in (*left.schema, *(key.type for key in mine))]
     both = ir.Set(
@@ -141,8 +138,6 @@ def _right_keys(relation: ir.AsOfJoin) -> tuple[ir.Field, ...]:
     return tuple(ir.Field(index=theirs.index - width, type=theirs.type) for _, theirs in relation.keys)
 
 
-def _moved(expression: ir.Expression, by: int) -> ir.Expression:
-    def change(part: ir.Expression) -> ir.Expression:
-        return ir.Field(index=part.index + by, type=part.type) if isinstance(part, ir.Field) else part
-
-    return transform(expression, change)
+def _right_tick(relation: ir.AsOfJoin) -> ir.Expression:
+    width = len(relation.left.schema)
+    return with_positions(relation.marks[1], lambda at: at - width)

@@ -17,7 +17,7 @@ from ..functions.added_calls import call, conjunction
 from ..ir import types as t
 from ..ir.boolean import conjuncts
 from ..ir.building import columns, filtered, project
-from ..ir.visit import has, has_subquery, is_open, parts, transform, transform_relations
+from ..ir.visit import has, has_subquery, is_open, parts, transform, transform_relations, with_positions
 
 _JOINED: Final = frozenset(
     {
@@ -117,7 +117,7 @@ def _with_nulls(
     mine, theirs = sides
     plan_path, own = right.plan_path, columns(right.schema)
     truth = t.Boolean(nullable=False)
-    nulls = filtered(right, call("is_null", _moved(theirs, -width)), plan_path)
+    nulls = filtered(right, call("is_null", with_positions(theirs, lambda at: at - width)), plan_path)
     flagged = [
         project(rows, (*own, ir.Literal(value=flag, type=truth)), plan_path)
         for rows, flag in ((right, True), (nulls, False))
@@ -136,17 +136,12 @@ def _marked(
     are over the columns of `left` and then of the right side.
     """
     width, more = len(left.schema), len(rows.schema) - len(left.schema)
-
-    def change(part: ir.Expression) -> ir.Expression:
-        if not isinstance(part, ir.Field) or part.outer or part.index < width:
-            return part
-        return replace(part, index=part.index + more)
-
+    moved = (with_positions(term, lambda at: at if at < width else at + more) for term in terms)
     return ir.Join(
         left=rows,
         right=right,
         type=ir.JoinType.LEFT_MARK,
-        condition=conjunction(transform(term, change) for term in terms),
+        condition=conjunction(moved),
         schema=(*rows.schema, t.Boolean(nullable=False)),
         plan_path=plan_path,
     )
@@ -188,10 +183,3 @@ def _side(expression: ir.Expression, width: int) -> str:
     if own and all(index < width for index in own):
         return "left"
     return "right" if own and all(index >= width for index in own) else ""
-
-
-def _moved(expression: ir.Expression, by: int) -> ir.Expression:
-    def change(part: ir.Expression) -> ir.Expression:
-        return replace(part, index=part.index + by) if isinstance(part, ir.Field) and not part.outer else part
-
-    return transform(expression, change)

@@ -12,11 +12,12 @@ from ....operators.changes.join import JoinKey
 from ... import ir
 from ...ir.arrow_types import arrow_schema
 from ...ir.building import INT64, columns, project
+from ...ir.visit import with_positions
 from ...rewrite.as_of_joins import as_of
 from ...sql.relations.sliding_aggregate import floor_division
 from ..change_nodes import ChangeNode, ComputeNode, FinalAsOfNode, FinalMatchesNode, JoinNode, OnTimeNode
 from ..joins import all_of, padded
-from ..rendering import leaf, render, with_positions
+from ..rendering import leaf, render
 from ..rowwise import lower_chain, rising_columns
 
 _OF_LEFT: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})

@@ -26,7 +26,7 @@ from ...ir import tree
 from ...ir import types as t
 from ...ir.arrow_types import arrow_schema, sql_type
 from ...ir.building import INT64, columns, filtered, int64, project
-from ...ir.visit import parts, relations, subqueries_of, transform_relations
+from ...ir.visit import parts, relations, subqueries_of, transform_relations, with_positions
 from ...ir.walk import unroll
 from ...rewrite.count_windows import groups_by_position, of_measures, read_by_measures
 from ...rewrite.expand_windows import whole_windows, windows_of_rows
@@ -36,7 +36,7 @@ from ...sql.relations.sliding_aggregate import floor_division
 from ...sql.states import render_total, states_of
 from ..aggregates import slices_of
 from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
-from ..rendering import leaf, render, with_positions
+from ..rendering import leaf, render
 from ..rowwise import Chain, lower_chain
 from ..sets import distinct
 
