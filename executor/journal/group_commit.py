@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Final
 
 from ...proto.errors import Unavailable
-from .journal_database import JournalDatabase, Statement
+from .journal_database import JournalDatabase, Statement, code_of
 
 _log = logging.getLogger("tidegate.server")
 
@@ -193,7 +193,7 @@ class Journal:
         try:
             self._database.commit(statements)
         except sqlite3.Error as error:
-            if _code(error) != sqlite3.SQLITE_FULL or not self.make_room():
+            if code_of(error) != sqlite3.SQLITE_FULL or not self.make_room():
                 raise
             self._database.commit(statements)
 
@@ -252,7 +252,7 @@ class Journal:
                 _log.error("the journal cannot be written (%s): no change of a durable task is accepted", error)
             self._error = error
             self._failures += 1
-            self._broken = _code(error) not in _TRANSIENT
+            self._broken = code_of(error) not in _TRANSIENT
             self._wake_waiting()
             self._end_commit()
 
@@ -260,12 +260,6 @@ class Journal:
         """Wake all callers, whatever batch they wait for."""
         for batch in (*self._pending, self._open):
             batch.done.notify_all()
-
-
-def _code(error: BaseException) -> int:
-    """The code of an error of SQLite, without its details; 0 of another error."""
-    code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF
 
 
 def _make(calls: Sequence[Callable[[], None]], failing: str) -> None:

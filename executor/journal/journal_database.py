@@ -50,10 +50,10 @@ RESTORE: Final = (
 """The advice for a damaged folder, without which no service can start."""
 
 UNREADABLE: Final = (sqlite3.Error, UnicodeDecodeError)
+"""The errors of a read of a damaged database. SQLite's messages repeat names in it, which may be no text any more."""
 _NOT_WRITABLE: Final = (
     "cannot be opened for writing ({}): name another data folder, or give the service the right to write there"
 )
-"""The errors of a read of a damaged database. SQLite's messages repeat names in it, which may be no text any more."""
 
 Statement: TypeAlias = tuple[str, tuple[object, ...]]
 """SQL with its parameters."""
@@ -225,10 +225,15 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
+def code_of(error: BaseException) -> int:
+    """The code of an error of SQLite, without its details; 0 of another error."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
 def unusable(path: Path, error: Exception, what: str = _NOT_WRITABLE) -> Refused | InvalidRequest:
     """The error that says why a database cannot be opened or read: it is damaged, or else `what` is said of it."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # Python's own errors have no code
+    if code_of(error) in (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # Python's own errors have no code
         return Refused(
             f"{path} is damaged ({error}): {RESTORE}",
             reason="DATA_DAMAGED",
