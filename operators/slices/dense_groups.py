@@ -79,23 +79,21 @@ class DenseGroups:
 
     def _makes_room(self, bounds: Sequence[tuple[int, int]]) -> bool:
         """Make places for keys within these bounds, and keep those that are there; False if there is no room."""
-        before = self._domain
-        if before is not None and before.has(bounds):
-            self._most = max(self._most, bounds[0][1])
-            return True
+        before, most = self._domain, bounds[0][1]
         if before is None:
-            domain = _Domain.over(bounds, self._room)
-        else:
-            domain = before.with_room(bounds, self._most, self._room)
+            self._domain = _Domain.over(bounds, self._room)
+            if self._domain is not None:
+                self._most = most
+                self._rows = np.zeros(self._domain.size, np.int64)
+            return self._domain is not None
+        if before.has(bounds):
+            self._most = max(self._most, most)
+            return True
+        domain = before.with_room(bounds, self._most, self._room)
         if domain is None:
             return False
-        self._domain = domain
-        if before is None:
-            self._most = bounds[0][1]
-            self._rows = np.zeros(domain.size, np.int64)
-            return True
         used = before.end(self._most)
-        self._most = max(self._most, bounds[0][1])
+        self._domain, self._most = domain, max(self._most, most)
         self._rows = domain.moved(before, self._rows, used, 0)
         self._valid = {pair: domain.moved(before, counts, used, 0) for pair, counts in self._valid.items()}
         self._values = {
