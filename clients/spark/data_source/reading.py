@@ -16,14 +16,14 @@ from pyspark.sql.types import StructType
 
 from ...proto.errors import InvalidRequest, Refused, TidegateError
 from ...proto.source_names import check_fed
-from ...proto.values import AddRequest, FileSplit, PlanBytes, Seal, TaskInfo, Transaction
+from ...proto.values import FileSplit, PlanBytes, TaskInfo
 from ...task_options import ChosenOptions
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from .filters import pushed
 from .plan_parts import part_of
 from .shared_files import FileRows, SharedFiles, files_of
-from .shared_results import EPOCH, Range, Rows, SharedResult, barrier_of, batches, ranges, result_of
+from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, ranges, result_of
 from .table_shares import Share, parts_of, reads_row_by_row, share_rows
 
 
@@ -115,9 +115,7 @@ class ResultOf:
         The tables' files are fed. (What is computed from tables that a task is made with runs on one channel.)
         """
         info = self._create(service, plan, request)
-        splits = [(name, split, None) for name, split in self.tables.items()]
-        once = Transaction(application="read", version=EPOCH)
-        service.transact(info.id, once, AddRequest(splits=splits, seal=Seal()))
+        fill(service, info.id, self.tables.items())
         return info.id
 
     def _create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:

@@ -9,7 +9,7 @@ partition has read for a while. The next partition that asks makes the task anew
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +18,19 @@ import pyarrow as pa
 
 from ...proto.errors import EpochError, NotFound, OutOfRange, Refused, TaskFailed, TidegateError
 from ...proto.service import Service
-from ...proto.values import Barrier, Cursor, Data, Finished, Reader, TaskPhase, after
+from ...proto.values import (
+    AddRequest,
+    Barrier,
+    Cursor,
+    Data,
+    Finished,
+    Reader,
+    Seal,
+    Split,
+    TaskPhase,
+    Transaction,
+    after,
+)
 from ...transport.remote import RemoteService
 
 EPOCH: Final = 1
@@ -180,6 +192,12 @@ def barrier_of(service: RemoteService, task: str, run: int = 0) -> Barrier:
             if isinstance(frame, Barrier):
                 _check(frame)
                 return frame
+
+
+def fill(service: Service, task: str, splits: Iterable[tuple[str, Split]]) -> None:
+    """Feed these splits as the task's only epoch, however often the call is made."""
+    once = Transaction(application="read", version=EPOCH)
+    service.transact(task, once, AddRequest(splits=[(source, split, None) for source, split in splits], seal=Seal()))
 
 
 def batches(service: Service, rows: Rows, *, forget: bool = False) -> Generator[pa.RecordBatch]:

@@ -23,19 +23,16 @@ from ...connecting import local
 from ...proto.errors import Refused, TidegateError
 from ...proto.service import Service
 from ...proto.values import (
-    AddRequest,
     Capabilities,
     Explanation,
     FileSplit,
     FoundFile,
     PlanBytes,
     Reader,
-    Seal,
     TaskOptions,
-    Transaction,
 )
 from ...transport.remote import RemoteService
-from .shared_results import EPOCH, Rows, SharedResult, batches
+from .shared_results import EPOCH, Rows, SharedResult, batches, fill
 
 LEAST_BYTES: Final = 32 << 20
 """Smaller tables are worth no engine in the executors."""
@@ -171,9 +168,8 @@ def _begun(service: Service, plan: PlanBytes, share: Share) -> str:
     # The task waits for its reader when `output_bytes` are full.
     options = replace(share.options, channels=1, auto_cores=0, spill_quota=0)
     task = service.create_task(plan, options, {}).id
-    splits: list[tuple[str, FileSplit, None]] = [(share.source, part.split, None) for part in share.parts]
     try:
-        service.transact(task, Transaction(application="read", version=EPOCH), AddRequest(splits=splits, seal=Seal()))
+        fill(service, task, ((share.source, part.split) for part in share.parts))
     except TidegateError:
         service.delete_task(task)
         raise
