@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ...planner.ir import Routing
 from ...planner.physical.pipelines import Exchange
+from .applications.connect_server import is_gone
 from .worker import ranges, worker
 from .worker.fed_rows import SendRows
 from .worker.parcels import BEFORE_EXCHANGES, COLUMNS, Kind
@@ -73,10 +74,17 @@ class Job:
     def run(self) -> list[bytes]:
         """Run the job; the messages of the results' channels, in no order."""
         try:
-            return [bytes(row[0]) for row in self.result.select("payload").collect()]
-        finally:
-            for frame in self._kept:
-                frame.unpersist()
+            messages = [bytes(row[0]) for row in self.result.select("payload").collect()]
+        except Exception as error:
+            if not is_gone(error):  # else there is nothing to free, and the call would wait for a server
+                self._free()
+            raise
+        self._free()
+        return messages
+
+    def _free(self) -> None:
+        for frame in self._kept:
+            frame.unpersist()
 
     def _add(self, step: Step, readers: dict[int, Step]) -> DataFrame | None:
         """Add a stage; its rows, if they are the result's."""

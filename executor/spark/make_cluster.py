@@ -84,6 +84,12 @@ def cluster_of_graph(
 
 def place_for_staging(session: Session, options: TaskOptions, folder: Path, staging: Path | None) -> StagingPlace:
     """The staging place of a task. Raises `InvalidRequest` if the application's executors cannot run the task."""
+    with session.answering():
+        _check_application(session, options, folder, staging)
+    return StagingPlace(folder / "spark" if staging is None else staging / folder.name)
+
+
+def _check_application(session: Session, options: TaskOptions, folder: Path, staging: Path | None) -> None:
     check_settings(session.setting, options)
     if staging is None and not session.is_local(folder):
         raise InvalidRequest(
@@ -94,4 +100,3 @@ def place_for_staging(session: Session, options: TaskOptions, folder: Path, stag
         )
     if staging is not None:
         check_staging(session, staging)
-    return StagingPlace(folder / "spark" if staging is None else staging / folder.name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,11 +21,12 @@ from pyspark import Accumulator, SparkContext, accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ...proto.errors import InvalidRequest
+from ...proto.errors import ExecutionError, InvalidRequest
 from ..api.checked_options import ADOPTED
+from .applications import connect_server
+from .applications.local_workers import prepare_workers
 from .job import SETTINGS
 from .job_progress import Ended
-from .local_workers import prepare_workers
 from .watch import Tell, connected, watched
 
 T = TypeVar("T")
@@ -35,7 +37,7 @@ POOL_SETTING: Final = "spark.tidegate.pool"
 """The session's setting that names the scheduler pool of its tasks' jobs."""
 
 _seen: set[tuple[str, Path]] = set()
-"""Sessions of Spark Connect, and folders that their servers see."""
+"""Applications behind Spark Connect, and folders that their servers see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +49,29 @@ class Shown:
 
 
 class Session:
-    """A task's own session beside the given one: it has settings of its own, and shares the application."""
+    """A task's own session beside the given one: it has settings of its own, and shares the application.
 
-    def __init__(self, session: SparkSession) -> None:
+    Over Spark Connect, it raises `ExecutionError` (`SPARK_ENDED`) if the server does not answer. Unless it `waits`, it
+    asks the server once.
+    """
+
+    def __init__(self, session: SparkSession, *, waits: bool = True) -> None:
         self._given = session
         self._spark = session.newSession()
         self._context: SparkContext | None = None if _is_connected(self._spark) else self._spark.sparkContext
         self._accumulators: list[int] = []
-        for name, value in SETTINGS.items():
-            self._spark.conf.set(name, value)
+        self._lost = False
+        if self._context is None:
+            connect_server.try_again_for(self._spark, connect_server.WAIT_SECONDS if waits else 0)
+        try:
+            with self.answering():
+                for name, value in SETTINGS.items():
+                    self._spark.conf.set(name, value)
+        except ExecutionError:
+            self.close()
+            raise
+        if self._context is None:
+            connect_server.try_again_for(self._spark, connect_server.WAIT_SECONDS)
 
     @property
     def master(self) -> str:
@@ -63,13 +79,32 @@ class Session:
 
     @property
     def application(self) -> str:
-        """A name that no other application has; over Spark Connect that of the session."""
-        return str(self._given.session_id if self._context is None else self._context.applicationId)
+        """A name that no other application has."""
+        if self._context is not None:
+            return str(self._context.applicationId)
+        return self.setting("spark.app.id") or str(self._given.session_id)
 
-    @property
-    def lives(self) -> bool:
-        """True unless the application has ended."""
-        return _lives(self._given)
+    def is_lost(self, error: Exception) -> bool:
+        """True if the application has ended, as this error of a job may say. A server of Spark Connect is not asked,
+        because the answer may take minutes.
+        """
+        if self._context is not None:
+            return not _lives(self._given)
+        self._lost = self._lost or self._spark.is_stopped or connect_server.is_gone(error)
+        return self._lost
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """A context whose calls raise `ExecutionError` (`SPARK_ENDED`) if the server of Spark Connect is gone."""
+        if self._context is not None:
+            yield
+            return
+        try:
+            with connect_server.answering(self._spark):
+                yield
+        except ExecutionError:
+            self._lost = True
+            raise
 
     def setting(self, name: str) -> str | None:
         """A setting of the application or of the session."""
@@ -89,7 +124,7 @@ class Session:
         return self.master.startswith("local") and (self._context is not None or self._is_seen(folder))
 
     def _is_seen(self, folder: Path) -> bool:
-        known = (self._given.session_id, folder.parent)
+        known = (self.application, folder.parent)
         if known not in _seen and _reads_a_file(self._spark, folder):
             _seen.add(known)
         return known in _seen
@@ -167,10 +202,8 @@ class Session:
         """Close the task's session. The application goes on, because it is not the task's."""
         for id_ in self._accumulators:
             accumulators._accumulatorRegistry.pop(id_, None)  # PySpark keeps them for ever
-        if self._context is None:
-            with suppress(Exception):  # an open connection to Spark Connect can keep the process from ending
-                self._spark.client.release_session()
-                self._spark.client.close()
+        if self._context is None:  # an open connection to Spark Connect can keep the process from ending
+            connect_server.end(self._spark, lost=self._lost)
 
 
 class Sessions:
@@ -180,6 +213,9 @@ class Sessions:
         self._master = master
         self._given: dict[str, SparkSession] = {}
         self._opened: dict[str, SparkSession] = {}
+        self._away: dict[str, float] = {}
+        """Until when a server of Spark Connect that did not answer is not waited for again, so that the tasks of a
+        service that starts do not each wait for it."""
         self._lock = threading.Lock()
 
     def adopt(self, session: object) -> str:
@@ -190,7 +226,15 @@ class Sessions:
         return name
 
     def open(self, name: str) -> Session:
-        return Session(self._application(name))
+        """A session of a task. Raises `ExecutionError` if it needs a server of Spark Connect that does not answer."""
+        application, wanted = self._application(name), name or self._master
+        waits = time.monotonic() >= self._away.get(wanted, 0.0)
+        try:
+            return Session(application, waits=waits)
+        except ExecutionError:
+            if waits:
+                self._away[wanted] = time.monotonic() + connect_server.AWAY_SECONDS
+            raise
 
     def _application(self, name: str) -> SparkSession:
         wanted = name or self._master
@@ -217,31 +261,50 @@ class Sessions:
     def cores(self, name: str, *, start: bool) -> int | None:
         """The cores of the application of this name. None where it does not run, unless it is to `start`."""
         if start:
-            return _cores(self._application(name))
+            return _cores(self._application(name), connect_server.WAIT_SECONDS)
         with self._lock:
             wanted = name or self._master
             session = self._given.get(wanted) or self._opened.get(wanted)
-        return _cores(session) if session is not None and _lives(session) else None
+        if session is None or not _lives(session):
+            return None
+        try:
+            return _cores(session, 0)
+        except ExecutionError:  # its server does not run
+            return None
 
     def close(self) -> None:
         with self._lock:
             opened, self._opened = self._opened, {}
             self._given.clear()
         for session in opened.values():
-            with suppress(Exception):
-                session.stop()
+            _stop(session)
 
 
-def _cores(session: Any) -> int:
-    """The cores that the application's executors have, or may have with dynamic allocation."""
+def _cores(session: Any, seconds: float) -> int:
+    """The cores that the application's executors have, or may have with dynamic allocation. Raises `ExecutionError` if
+    a server of Spark Connect does not answer for so many seconds.
+    """
     if _is_connected(session):
-        # Its client sees no context. Spark cuts a range into as many partitions as it has cores.
-        return int(session.range(_RANGE).selectExpr("spark_partition_id() AS at").distinct().count())
+        return _cores_of_server(session.newSession(), seconds)
     conf = session.conf.get
     most = int(conf("spark.dynamicAllocation.maxExecutors", "0"))
     if most and conf("spark.dynamicAllocation.enabled", "false") == "true":
         return most * int(conf("spark.executor.cores", "1"))
     return int(session.sparkContext.defaultParallelism)
+
+
+def _cores_of_server(session: Any, seconds: float) -> int:
+    """The cores behind a session that is then ended. The given session may be one of a server that has ended since."""
+    connect_server.try_again_for(session, seconds)
+    lost = True
+    try:
+        with connect_server.answering(session):
+            # The client sees no context. Spark cuts a range into as many partitions as it has cores.
+            cores = session.range(_RANGE).selectExpr("spark_partition_id() AS at").distinct().count()
+        lost = False
+        return int(cores)
+    finally:
+        connect_server.end(session, lost=lost)
 
 
 _RANGE: Final = 1 << 20
@@ -260,10 +323,16 @@ def _is_connected(session: Any) -> bool:
     return not isinstance(session, SparkSession)
 
 
+def _stop(session: SparkSession) -> None:
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        if _is_connected(session):
+            connect_server.try_again_for(session, 0)
+        session.stop()
+
+
 def _forget(session: SparkSession) -> None:
     """Have PySpark start a JVM for the next session. A session whose JVM has died cannot clear this by its `stop`."""
-    with suppress(Exception), warnings.catch_warnings(action="ignore"):
-        session.stop()
+    _stop(session)
     gateway = SparkContext._gateway
     if gateway is None or _is_connected(session):
         return
@@ -284,7 +353,9 @@ def _reads_a_file(session: Any, folder: Path) -> bool:
     probe.write_text(content, encoding="ascii")
     try:
         return [row[0] for row in session.read.text(f"file://{probe}").collect()] == [content]
-    except PySparkException:
+    except PySparkException as error:
+        if connect_server.is_gone(error):
+            raise
         return False
     finally:
         probe.unlink(missing_ok=True)
@@ -308,9 +379,9 @@ def _running(master: str) -> SparkSession | None:
 
 
 def _start(master: str) -> SparkSession:
-    builder = SparkSession.builder.appName("tidegate")
     if master.startswith("sc://"):
-        return builder.remote(master).getOrCreate()
-    session = builder.master(master).getOrCreate()
+        session: SparkSession = connect_server.connect(master)
+        return session
+    session = SparkSession.builder.appName("tidegate").master(master).getOrCreate()
     prepare_workers(session.sparkContext, master)
     return session

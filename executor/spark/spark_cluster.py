@@ -125,8 +125,8 @@ class SparkCluster:
             )
         except Exception as error:
             self._check_stopped()
-            what, ended = f"the Spark job of epoch {epoch}", not self._session.lives
-            raise failures.of_job(error, what, ended=ended) from error
+            ended = self._session.is_lost(error)
+            raise failures.of_job(error, f"the Spark job of epoch {epoch}", ended=ended) from error
         finally:
             self._ended.set()
 

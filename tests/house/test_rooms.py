@@ -127,6 +127,7 @@ DOORS: Final = {
     "executor/plans": "cluster computation_by_size continuous dataflow result_files static_tables",
     "executor/service": "embedded",
     "executor/spark": "graphs make_cluster plan_frames sessions",
+    "executor/spark/applications": "connect_server local_workers",
     "executor/tasks": "describe task task_state task_uploads",
     "operators": "group_measures recomputed_rounds write",
     "operators/changes": "retraction_check",

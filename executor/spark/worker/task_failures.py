@@ -32,7 +32,7 @@ _STAGE_LOST: Final = "SPARK_FAILED"
 _APPLICATION_LOST: Final = "SPARK_ENDED"
 
 _TELLING: Final = re.compile(r"Error|Exception|(?i:failed)")
-_CODE_OF_A_TRACEBACK: Final = re.compile(r'raise |File "|\^')
+_CODE_OF_A_TRACEBACK: Final = re.compile(r'raise |File "|\^|<_\w+ of RPC')
 _WRONG_INTERPRETER: Final = re.compile(
     r"Cannot run program|pyspark\.daemon's stdout|PYTHON_VERSION_MISMATCH"
     r"|No module named '(?:tidegate|pyspark|pyarrow|duckdb|numpy|py4j)\b"
@@ -92,13 +92,24 @@ def of_job(error: Exception, what: str, *, ended: bool = False) -> ExecutionErro
     _log.error("%s failed", what, exc_info=error)
     if ended:
         return ExecutionError(
-            f"{what} failed, because the Spark application has ended ({_sentence(error)}): recover the task if it is "
-            "durable, else make it again; the service starts another application at its master",
+            f"{what} failed, because the Spark application has ended or cannot be reached ({_sentence(error)}): "
+            "recover the task if it is durable, else make it again; the service starts another application at its "
+            "master, or connects to its server anew",
             reason=_APPLICATION_LOST,
         )
     return ExecutionError(
         f"{what} failed: {_sentence(error)}{_way_out(str(error))}; the service's log has the whole message",
         reason=_STAGE_LOST,
+    )
+
+
+def of_server(error: Exception, host: str) -> ExecutionError:
+    """The error for a server of Spark Connect that does not answer. A durable task does not fail for good of it."""
+    _log.error("the Spark Connect server at %s does not answer", host, exc_info=error)
+    return ExecutionError(
+        f"the Spark Connect server at {host} does not answer ({_sentence(error)}): start it; then recover the task if "
+        "it is durable, else make it again",
+        reason=_APPLICATION_LOST,
     )
 
 

@@ -25,6 +25,10 @@ class Application:
 
     def __init__(self) -> None:
         self.conf: dict[str, str] = {}
+        self.client = self
+
+    def set_retry_policies(self, policies: object) -> None:
+        """There is nothing that could be asked again."""
 
     def newSession(self) -> Application:  # noqa: N802
         return self

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.sparks import environment
-from tidegate.executor.spark.local_workers import added_folders, workers_python
+from tidegate.executor.spark.applications.local_workers import added_folders, workers_python
 from tidegate.executor.spark.worker.task_failures import of_job
 
 #: Stands where a shell finds the system's Python, in which nothing is installed.
