@@ -5,50 +5,31 @@ So the other side is reduced to its extreme value for each key, and a row is com
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ...operators.changes.group import Extreme
 from ...operators.changes.join import JoinKey
 from .. import ir
+from ..analysis.join_terms import Comparison, comparison, side_of
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema
+from ..ir.boolean import within_is_true
 from ..ir.building import columns, filtered, project
 from ..ir.visit import with_positions
 from .change_nodes import ChangeNode, GroupNode, JoinNode, PairCondition
 from .rendering import leaf, numbered, render
 from .rowwise import lower_chain
-from .sides import Sides, side_of
+from .sides import Sides
 
 _GREATEST: Final = {"lt": True, "lte": True, "gt": False, "gte": False}
 """The extreme on the right of each comparison: True for the greatest, False for the least."""
-_SIDES: Final = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Bound:
-    """A comparison of a value of the left row with a value of the right row."""
-
-    term: ir.Call
-    mine: int
-    """The number of the left row's argument."""
-
-    @property
-    def theirs(self) -> ir.Expression:
-        argument = self.term.arguments[1 - self.mine]
-        assert not isinstance(argument, str)
-        return argument
-
-    @property
-    def greatest(self) -> bool:
-        greatest = _GREATEST[self.term.function.name]
-        return greatest if self.mine == 0 else not greatest
 
 
 def matched_by_bound(sides: Sides) -> ChangeNode | None:
     """The left rows that have a match, if beside keys one comparison reads both sides; None in other cases."""
     left = len(sides.left_schema)
-    bounds: list[_Bound] = []
+    bounds: list[Comparison] = []
     of_left: list[ir.Expression] = []
     of_right: list[ir.Expression] = []
     for term in sides.rest:
@@ -65,24 +46,19 @@ def matched_by_bound(sides: Sides) -> ChangeNode | None:
     return _matched(sides, bounds[0], of_left, of_right) if len(bounds) == 1 else None
 
 
-def _bound(term: ir.Expression, width: int) -> _Bound | None:
-    if isinstance(term, ir.Call) and term.function.name == "is_true" and isinstance(term.arguments[0], ir.Call):
-        term = term.arguments[0]
-    if not isinstance(term, ir.Call) or term.function.name not in _GREATEST or len(term.arguments) != _SIDES:
-        return None
-    one, other = term.arguments
-    if isinstance(one, str) or isinstance(other, str) or t.required(one.type) != t.required(other.type):
-        return None
-    match side_of(one, width), side_of(other, width):
-        case "left", "right":
-            return _Bound(term, 0)
-        case "right", "left":
-            return _Bound(term, 1)
-        case _:
-            return None
+def _bound(term: ir.Expression, width: int) -> Comparison | None:
+    bound = comparison(within_is_true(term), width)
+    return bound if bound is not None and bound.of_one_type and bound.term.function.name in _GREATEST else None
 
 
-def _matched(sides: Sides, bound: _Bound, of_left: list[ir.Expression], of_right: list[ir.Expression]) -> ChangeNode:
+def _is_greatest(bound: Comparison) -> bool:
+    """True if the right side's greatest value decides, False if its least does."""
+    return _GREATEST[bound.term.function.name] != bound.turned
+
+
+def _matched(
+    sides: Sides, bound: Comparison, of_left: list[ir.Expression], of_right: list[ir.Expression]
+) -> ChangeNode:
     left, width, plan_path = len(sides.left_schema), len(sides.left.schema), sides.plan_path
     extremes = _extremes(sides, bound, of_right)
     keys = tuple(JoinKey(key.left, at, key.nulls_match) for at, key in enumerate(sides.keys))
@@ -97,38 +73,36 @@ def _matched(sides: Sides, bound: _Bound, of_left: list[ir.Expression], of_right
     )
 
 
-def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> ChangeNode:
+def _extremes(sides: Sides, bound: Comparison, conditions: list[ir.Expression]) -> ChangeNode:
     """The right side's extreme value for each key, among the rows that meet the conditions."""
     plan_path, wide = sides.plan_path, sides.right_wide
     base = leaf(wide, plan_path)
     kept = base
     for condition in conditions:
         kept = filtered(kept, condition)
-    left = len(sides.left_schema)
-    value = with_positions(bound.theirs, lambda at: at - left)
     fields = columns(wide)
-    wanted = (*(fields[key.right] for key in sides.keys), value)
+    wanted = (*(fields[key.right] for key in sides.keys), bound.right)
     rows = lower_chain(project(kept, wanted), base, sides.right)
     at = len(sides.keys)
     return GroupNode(
         input=rows,
         key=tuple(range(at)),
-        measures=(Extreme(column=at, greatest=bound.greatest),),
+        measures=(Extreme(column=at, greatest=_is_greatest(bound)),),
         schema=rows.schema.set(at, rows.schema.field(at).with_nullable(True)),
         plan_path=plan_path,
         always=False,
     )
 
 
-def _condition(sides: Sides, bound: _Bound, of_left: list[ir.Expression]) -> str:
+def _condition(sides: Sides, bound: Comparison, of_left: list[ir.Expression]) -> str:
     """The SQL of the comparison with the extreme value and of the conditions on the left row, over the left columns and
     that value.
     """
-    value = t.nullable(bound.theirs.type)
+    value = t.nullable(bound.right.type)
     base = numbered((*sides.left_schema, value), sides.plan_path)
-    arguments = list(bound.term.arguments)
-    arguments[1 - bound.mine] = ir.Field(index=len(sides.left_schema), type=value)
+    extreme = ir.Field(index=len(sides.left_schema), type=value)
+    arguments = (extreme, bound.left) if bound.turned else (bound.left, extreme)
     kept = base
-    for term in (*of_left, replace(bound.term, arguments=tuple(arguments))):
+    for term in (*of_left, replace(bound.term, arguments=arguments)):
         kept = filtered(kept, term)
     return render(project(kept, columns(base.schema)[-1:]), [base])

@@ -7,16 +7,15 @@ from typing import Final
 
 from ...operators.changes.join import JoinKey
 from .. import ir
-from ..ir import types as t
-from ..ir.boolean import conjuncts, with_conjuncts
+from ..analysis.join_terms import equality
+from ..ir.boolean import conjuncts, with_conjuncts, within_is_true
 from ..ir.building import columns, filtered, project
 from ..ir.tree import operands
-from ..ir.visit import is_column, parts, with_positions
+from ..ir.visit import is_column, with_positions
 from .change_nodes import ChangeNode, PairCondition
 from .rendering import numbered, render
 from .rowwise import compute
 
-_EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
 _NULL_ONLY_OF_NULLS: Final = frozenset(
     {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not", "add", "subtract", "multiply", "negate"}
 )
@@ -74,14 +73,14 @@ def sides_of(
     unsure: list[int] = []
     rest: list[ir.Expression] = []
     for term in () if condition is None else conjuncts(condition):
-        pair = _equality(term, len(left))
-        if pair is None:
+        pair = equality(within_is_true(term), len(left))
+        if pair is None or not pair.of_one_type:
             rest.append(term)
         else:
-            mine, theirs, nulls_match = pair
             if term.type.nullable:
                 unsure.append(len(keys))
-            keys.append(JoinKey(_position(mine, left, of_left), _position(theirs, right, of_right), nulls_match))
+            mine, theirs = _position(pair.left, left, of_left), _position(pair.right, right, of_right)
+            keys.append(JoinKey(mine, theirs, pair.nulls_match))
     return Sides(
         left=_widened(left_node, left, of_left, relation.plan_path),
         right=_widened(right_node, right, of_right, relation.plan_path),
@@ -159,37 +158,6 @@ def _columns(sides: Sides, width: int) -> tuple[int, ...]:
 
 def _widened(node: ChangeNode, schema: ir.Schema, added: list[ir.Expression], plan_path: str) -> ChangeNode:
     return compute(node, schema, (*columns(schema), *added), plan_path) if added else node
-
-
-def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression, bool] | None:
-    """The left and right expressions that have to be equal, both of one type. The right expression's columns count from
-    the right side's first.
-    """
-    if isinstance(term, ir.Call) and term.function.name == "is_true" and not isinstance(term.arguments[0], str):
-        term = term.arguments[0]
-    if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
-        return None
-    one, other = term.arguments
-    if isinstance(one, str) or isinstance(other, str) or t.required(one.type) != t.required(other.type):
-        return None
-    match side_of(one, width), side_of(other, width):
-        case "left", "right":
-            pass
-        case "right", "left":
-            one, other = other, one
-        case _:
-            return None
-    return one, with_positions(other, lambda at: at - width), _EQUALITIES[term.function.name]
-
-
-def side_of(expression: ir.Expression, width: int) -> str | None:
-    """The side that an expression reads, if it reads only one."""
-    if any(isinstance(part, ir.Subquery | ir.ContextVariable) for part in parts(expression)):
-        return None
-    used = {part.index < width for part in parts(expression) if isinstance(part, ir.Field)}
-    if len(used) != 1:
-        return None
-    return "left" if used.pop() else "right"
 
 
 def _position(expression: ir.Expression, schema: ir.Schema, added: list[ir.Expression]) -> int:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
+from ..analysis.join_terms import equality
 from ..analysis.outer_references import OuterReferences
 from ..ir import tree
 from ..ir import types as t
@@ -83,8 +84,6 @@ class _Choosing:
 
 # ------------------------------------------------------------------------------------------------------ joins
 
-_COMPARISONS: Final = {"equal": False, "is_not_distinct_from": True}
-
 
 def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.MergeJoin | None:
     """The join as a merge join; None if its inputs' order does not allow that."""
@@ -93,7 +92,7 @@ def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.Mer
     if relation.algorithm not in (ir.JoinAlgorithm.ANY, ir.JoinAlgorithm.MERGE):
         return None
     terms = conjuncts(relation.condition)
-    pairs = {at: pair for at, term in enumerate(terms) if (pair := _pair(term, relation)) is not None}
+    pairs = {at: pair for at, term in enumerate(terms) if (pair := _pair(term, len(relation.left.schema))) is not None}
     keys = _merge_keys(pairs, left, right)
     if not keys or (len(keys) < len(pairs) and relation.algorithm is not ir.JoinAlgorithm.MERGE):
         return None
@@ -112,21 +111,12 @@ def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.Mer
     )
 
 
-def _pair(term: ir.Expression, relation: ir.Join) -> tuple[int, int, bool] | None:
+def _pair(term: ir.Expression, width: int) -> tuple[int, int, bool] | None:
     """The columns, left and right, that have to be equal, and whether a null equals another null."""
-    match term:
-        case ir.Call(function=function, arguments=(ir.Field() as one, ir.Field() as other)):
-            if function.name not in _COMPARISONS or not function.urn.endswith("functions_comparison"):
-                return None
-            if not is_column(one) or not is_column(other) or t.required(one.type) != t.required(other.type):
-                return None
-            width = len(relation.left.schema)
-            low, high = sorted((one.index, other.index))
-            if not low < width <= high or not isinstance(one.type, t.IN_ORDER):
-                return None
-            return low, high - width, _COMPARISONS[function.name]
-        case _:
-            return None
+    pair = equality(term, width)
+    if pair is None or pair.columns is None or not pair.of_one_type or not isinstance(pair.left.type, t.IN_ORDER):
+        return None
+    return (*pair.columns, pair.nulls_match)
 
 
 def _merge_keys(pairs: dict[int, tuple[int, int, bool]], left: Sortedness, right: Sortedness) -> dict[int, ir.MergeKey]:

@@ -15,6 +15,7 @@ from typing import Final
 from .. import ir
 from ..analysis.exact import is_one_value
 from ..analysis.facts import FactTable
+from ..analysis.join_terms import Comparison, equality
 from ..ir.boolean import conjuncts, with_conjuncts
 from ..ir.by_node import ByNode
 from ..ir.types import nullable, required
@@ -124,7 +125,7 @@ def _candidate(join: ir.Join, facts: FactTable) -> Candidate | None:
     keeps = ir.JoinType.LEFT if left.fed else ir.JoinType.RIGHT
     if join.type not in (ir.JoinType.INNER, keeps) or join.condition is None:
         return None
-    pairs, rest = _split(join.condition, join.left.schema, join.right.schema)
+    pairs, rest = _split(join.condition, len(join.left.schema))
     if not pairs or (rest and join.type is not ir.JoinType.INNER):
         return None
     if any(next(subqueries(term), None) for term in rest):
@@ -139,31 +140,21 @@ def _candidate(join: ir.Join, facts: FactTable) -> Candidate | None:
     )
 
 
-def _split(
-    condition: ir.Expression, left: ir.Schema, right: ir.Schema
-) -> tuple[list[tuple[int, int]], list[ir.Expression]]:
+def _split(condition: ir.Expression, width: int) -> tuple[list[tuple[int, int]], list[ir.Expression]]:
     """The pairs of columns that have to be equal, and the other terms."""
     pairs: list[tuple[int, int]] = []
     rest: list[ir.Expression] = []
     for term in conjuncts(condition):
-        pair = _pair(term, left, right)
-        if pair is None:
+        pair = equality(term, width)
+        if pair is None or pair.columns is None or pair.nulls_match or not _is_looked_up(pair):
             rest.append(term)
         else:
-            pairs.append(pair)
+            pairs.append(pair.columns)
     return pairs, rest
 
 
-def _pair(term: ir.Expression, left: ir.Schema, right: ir.Schema) -> tuple[int, int] | None:
-    match term:
-        case ir.Call(arguments=(ir.Field(steps=(), outer=0) as one, ir.Field(steps=(), outer=0) as other)):
-            low, high = sorted((one.index, other.index))
-            if term.function.name != "equal" or not low < len(left) <= high:
-                return None
-            these, those = required(left[low]), required(right[high - len(left)])
-            return (low, high - len(left)) if these == those and is_one_value(these) else None
-        case _:
-            return None
+def _is_looked_up(pair: Comparison) -> bool:
+    return pair.of_one_type and is_one_value(required(pair.left.type))
 
 
 def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:

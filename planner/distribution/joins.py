@@ -15,8 +15,7 @@ from itertools import product
 from typing import Final
 
 from .. import ir
-from ..ir.boolean import conjuncts
-from ..ir.visit import is_column
+from ..analysis.join_terms import equal_columns
 from ..rewrite.prune_columns import output_sides
 from .alternatives import HASHED, READ, Alternative, Alternatives, Movement, Placement, Ranged
 from .estimates import Estimate, joined
@@ -54,8 +53,6 @@ WHOLE_LEFT: Final = frozenset(
 A mark join runs on several channels in this way alone, never with both sides in shares: a mark is null if the other
 side has a null anywhere, which a channel with a share of the other side cannot tell.
 """
-
-_EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +111,6 @@ def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate)
         return joined(ir.JoinType.INNER, left, right, equal=False)
     equal = bool(equal_columns(relation.condition, len(relation.left.schema)))
     return joined(relation.type, left, right, equal=equal)
-
-
-def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int, int]]:
-    """The pairs of columns, left and right, that have to be equal for two rows to match."""
-    pairs = []
-    for term in conjuncts(condition) if condition is not None else ():
-        if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
-            continue
-        one, other = term.arguments
-        if not is_column(one) or not is_column(other):
-            continue
-        low, high = sorted((one.index, other.index))
-        if low < width <= high:
-            pairs.append((low, high - width))
-    return pairs
 
 
 class _Joining:

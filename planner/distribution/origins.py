@@ -6,11 +6,11 @@ from collections.abc import Generator, Sequence
 from typing import TypeAlias
 
 from .. import ir
+from ..analysis.join_terms import equal_columns
 from ..ir import tree
 from ..ir.visit import is_column, subqueries_of
 from ..ir.walk import unroll
 from ..rewrite.prune_columns import output_sides
-from .joins import equal_columns
 
 Key: TypeAlias = tuple[str, str]
 """A source and its column."""

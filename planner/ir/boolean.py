@@ -38,6 +38,15 @@ def conjuncts(condition: ir.Expression) -> list[ir.Expression]:
     return terms(condition) if is_and(condition) else [condition]
 
 
+def within_is_true(term: ir.Expression) -> ir.Expression:
+    """The term without `is_true` around it: a condition of rows takes null for false anyway."""
+    match term:
+        case ir.Call(function=ir.Function(name="is_true"), arguments=(ir.Call() as inside,)):
+            return inside
+        case _:
+            return term
+
+
 def with_conjuncts(condition: ir.Expression, expressions: Sequence[ir.Expression]) -> ir.Expression:
     """The condition with only these of its terms. `expressions` has at least one term."""
     if len(expressions) > 1 and isinstance(condition, ir.Call):

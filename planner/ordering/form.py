@@ -9,8 +9,8 @@ from typing import Any, overload
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
+from ..analysis.join_terms import equal_columns
 from ..analysis.recursions import steady
-from ..distribution.joins import equal_columns
 from ..ir import tree
 from ..ir.visit import parts
 from .ordered_form import ordered

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
+from ..analysis.join_terms import Comparison, equality
 from ..analysis.outer_references import OuterReferences
 from ..functions.added_calls import call, conjunction
 from ..ir import types as t
 from ..ir.boolean import conjuncts
 from ..ir.building import columns, filtered, project
-from ..ir.visit import has, has_subquery, is_open, parts, transform, transform_relations, with_positions
+from ..ir.visit import has, has_subquery, is_open, transform, transform_relations, with_positions
 
 _JOINED: Final = frozenset(
     {
@@ -91,11 +92,11 @@ def _nullable_mark(
     left, width = relation.left, len(relation.left.schema)
     rows = _marked(left, right, [*terms, *map(_certainly, conjuncts(condition))], left, relation.plan_path)
     hit = columns(rows.schema)[-1]
-    sides = _equal_sides(condition, width)
-    if sides is None:
+    pair = equality(condition, width)
+    if pair is None:
         unknown = _marked(rows, right, [*terms, call("is_null", condition)], left, relation.plan_path)
     else:
-        with_nulls, is_null = _with_nulls(right, sides, width)
+        with_nulls, is_null = _with_nulls(right, pair, width)
         unknown = _marked(rows, with_nulls, [*terms, is_null], left, relation.plan_path)
     type_ = relation.schema[-1]
     literals = {value: ir.Literal(value=value, type=type_) for value in (True, None, False)}
@@ -107,17 +108,14 @@ def _nullable_mark(
     return project(unknown, (*columns(left.schema), mark), relation.plan_path)
 
 
-def _with_nulls(
-    right: ir.Relation, sides: tuple[ir.Expression, ir.Expression], width: int
-) -> tuple[ir.Relation, ir.Expression]:
+def _with_nulls(right: ir.Relation, pair: Comparison, width: int) -> tuple[ir.Relation, ir.Expression]:
     """The right rows beside which an equality is null, and the term that says so of a pair. For a left row whose value
     is null these are all right rows, else those whose own value is null. So they are there with a flag, in one relation
     or two, and the term is that flags are equal: a hash finds the pairs.
     """
-    mine, theirs = sides
     plan_path, own = right.plan_path, columns(right.schema)
     truth = t.Boolean(nullable=False)
-    nulls = filtered(right, call("is_null", with_positions(theirs, lambda at: at - width)), plan_path)
+    nulls = filtered(right, call("is_null", pair.right), plan_path)
     flagged = [
         project(rows, (*own, ir.Literal(value=flag, type=truth)), plan_path)
         for rows, flag in ((right, True), (nulls, False))
@@ -126,7 +124,7 @@ def _with_nulls(
         inputs=tuple(flagged), operation=ir.SetOperation.UNION_ALL, schema=flagged[0].schema, plan_path=plan_path
     )
     flag = ir.Field(index=width + len(own), type=truth)
-    return both, call("equal", call("is_null", mine), flag)
+    return both, call("equal", call("is_null", pair.left), flag)
 
 
 def _marked(
@@ -161,25 +159,3 @@ def _over_both(term: ir.Expression, width: int) -> ir.Expression:
         return replace(part, outer=part.outer - 1) if part.outer else replace(part, index=width + part.index)
 
     return transform(term, change)
-
-
-def _equal_sides(condition: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression] | None:
-    """The left row's value and the right row's, if the condition is that they are equal: it is null where one is."""
-    if not isinstance(condition, ir.Call) or condition.function.name != "equal":
-        return None
-    one, other = (part for part in condition.arguments if not isinstance(part, str))
-    match _side(one, width), _side(other, width):
-        case "left", "right":
-            return one, other
-        case "right", "left":
-            return other, one
-        case _:
-            return None
-
-
-def _side(expression: ir.Expression, width: int) -> str:
-    """The side whose columns an expression reads: left, right, or neither alone."""
-    own = [part.index for part in parts(expression) if isinstance(part, ir.Field) and not part.outer]
-    if own and all(index < width for index in own):
-        return "left"
-    return "right" if own and all(index >= width for index in own) else ""

@@ -15,11 +15,11 @@ from itertools import islice
 from typing import Final
 
 from .. import ir
+from ..analysis.join_terms import equality
 from ..analysis.outer_references import OuterReferences
 from ..analysis.selective_tests import SELECTIVE
 from ..ir.boolean import conjuncts, is_and
 from ..ir.building import columns, project
-from ..ir.types import nullable
 from ..ir.visit import has, is_column, relations, transform_relations
 
 _STEPS: Final = 6
@@ -89,19 +89,15 @@ class _Reducing:
 
 
 def _equalities(join: ir.Join, condition: ir.Expression, *, aggregate_is_right: bool) -> list[_Pair]:
-    width = len(join.left.schema)
     pairs = []
     for term in conjuncts(condition):
-        if not isinstance(term, ir.Call) or term.function.name != "equal":
+        pair = equality(term, len(join.left.schema))
+        if pair is None or pair.nulls_match or not pair.of_one_type:
             continue
-        columns = [argument for argument in term.arguments if is_column(argument)]
-        match sorted(columns, key=lambda column: column.index):
-            case [left, right] if left.index < width <= right.index:
-                if nullable(left.type) != nullable(right.type):
-                    continue
-                of_right = replace(right, index=right.index - width)
-                asked, output = (left, of_right.index) if aggregate_is_right else (of_right, left.index)
-                pairs.append(_Pair(term, asked, output))
+        if not is_column(pair.left) or not is_column(pair.right):
+            continue
+        asked, key = (pair.left, pair.right) if aggregate_is_right else (pair.right, pair.left)
+        pairs.append(_Pair(pair.term, asked, key.index))
     return pairs
 
 

@@ -157,7 +157,7 @@ DOORS: Final = {
     "planner/decode/relations/joins": "index_lookup_join inputs_and_keys join_schema",
     "planner/decode/relations/loops": "",
     "planner/decode/relations/reads": "declared_order declared_read local_files read",
-    "planner/distribution": "distribute distributed_stages joins origins spreading",
+    "planner/distribution": "distribute distributed_stages origins spreading",
     "planner/explain": "explain_changes explain_channels explain_plan explanation_text state_bounds",
     "planner/functions/templates": "__init__ comparison named_values use window_functions",
     "planner/functions/templates/additions": "__init__",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from ... import ir
-from ...ir.boolean import conjuncts, with_conjuncts
+from ...ir.boolean import conjuncts, with_conjuncts, within_is_true
 from ..table import Table, select_list
 from ..writer import Writer
 
@@ -101,16 +101,7 @@ def _for_where(condition: ir.Expression | None) -> ir.Expression | None:
     """
     if condition is None:
         return None
-    terms = [_inside_of_is_true(term) for term in conjuncts(condition)]
-    return with_conjuncts(condition, terms)
-
-
-def _inside_of_is_true(term: ir.Expression) -> ir.Expression:
-    match term:
-        case ir.Call(function=ir.Function(name="is_true"), arguments=(ir.Call() as inside,)):
-            return inside
-        case _:
-            return term
+    return with_conjuncts(condition, [within_is_true(term) for term in conjuncts(condition)])
 
 
 def _equality(condition: ir.Expression, row: tuple[str, ...], kept: Table) -> tuple[ir.Field, ir.Field] | None:
