@@ -211,7 +211,7 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | SQL | DataFusion's plan says |
 |---|---|
 | `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
-| `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate reads it as `NOT IN`: an equality in the join's condition is the comparison of `NOT IN`, and the rest is the subquery's own condition. So Tidegate loses an outer row that SQL may keep, if the equality is null for some inner row, and the whole condition is true for none. This can happen with `NOT EXISTS`, and with `NOT IN` over a subquery that itself compares a column with the outer row by `=`. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
+| `... OR NOT EXISTS (...)`, `... OR x NOT IN (...)` | the same [mark join](glossary.md#from-a-plan-to-work) for both. Tidegate reads it as `NOT IN`: an equality in the join's condition is the comparison of `NOT IN`, and the rest is the subquery's own condition. So an outer row is lost, though SQL may keep it, if the condition is true for no inner row, and the equality is null for one. This can happen to `NOT EXISTS`, and to `NOT IN` over a subquery that itself compares a column with the outer row by `=`. The plan gets a warning. DataFusion itself keeps every row that has no match, also where SQL's `NOT IN` is null |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
 | a column of instants of a time zone other than UTC | instants without their zone. `date_part`, `date_trunc`, `to_local_time`, casts to dates and texts, and intervals of days and months are those of UTC; there is no warning |
 | `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so there is no warning. The list below has such queries: they run "as written" |
@@ -244,7 +244,7 @@ Tidegate runs every other function and query of [the list](datafusion-functions.
 | `x % y` of floats | `x - y * trunc(x / y)` |
 | `md5`, `sha224`, `sha256`, `sha384`, `sha512` and `digest` of binary values | a hash of a text |
 | `regexp_instr` with more than a text and a pattern | `regexp_instr(substr(x, n), pattern)` for a position `n` |
-| `to_char` with a directive that is not in the list of its refusal, such as `%C`, `%e` and `%P` | a directive that is |
+| `to_char` with a directive such as `%C`, `%e` or `%P` | a directive that the message of the refusal lists |
 | arithmetic on timestamps in nanoseconds, and `to_char` of them. DataFusion's literals are such timestamps | `arrow_cast(x, 'Timestamp(Microsecond, None)')` first |
 | `min(x)`, `max(x)` of lists | `first_value(x ORDER BY x)`, `first_value(x ORDER BY x DESC)`, where no list has a null inside |
 | `IGNORE NULLS` of an aggregate | `FILTER (WHERE x IS NOT NULL)` |
