@@ -1,3 +1,3 @@
-"""The Sparks that tasks run on, as the service starts or reaches them: a local master's workers, and servers of Spark
-Connect, which may be away.
+"""Starts or reaches the Spark that tasks run on: the workers of a local master, or a server of Spark Connect, which may
+be out of reach.
 """
