@@ -170,8 +170,8 @@ def grouped() -> sub.DataFrame:
 @pytest.mark.usefixtures("worth_it")
 @pytest.mark.parametrize(
     ("frame", "options"),
-    [(grouped(), {}), (TABLE.sort("k"), {}), (KEPT, {"limit": 3})],
-    ids=["groups", "sort", "limit"],
+    [(grouped(), {}), (TABLE.sort("k"), {}), (KEPT.union(KEPT), {}), (KEPT, {"limit": 3})],
+    ids=["groups", "sort", "union", "limit"],
 )
 def test_other_plans_have_partitions_of_one_result(
     client: Client, folder: Path, frame: sub.DataFrame, options: dict[str, object]
