@@ -37,6 +37,8 @@ class Retries:
 
 def retries_of(root: PhysicalNode, count: int) -> Retries:
     """The retries of the channels of a pipeline, whose code raises `TransientError` itself."""
+    if not count:
+        return NO_RETRIES
     names = names_of(root)
     return Retries(count, lambda error: error.node in names and isinstance(error.__cause__, TransientError))
 
@@ -93,7 +95,9 @@ class ChannelRun:
 
     def rows(self, pieces: Pieces) -> Rows:
         """The rows of these pieces."""
-        epoch_input = replace(self._epoch_input, pieces=pieces)
+        epoch_input = self._epoch_input
+        if pieces is not epoch_input.pieces:
+            epoch_input = replace(epoch_input, pieces=pieces)
         return self._tried(epoch_input) if self._retries.count else self._once(epoch_input)
 
     def interrupt(self) -> None:

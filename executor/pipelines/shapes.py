@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -38,17 +39,24 @@ def shape_of(
     feed = _feed(pieces, columns)
     if feed is Feed.FILES and channel_memory is not None and _are_wide(pieces, columns, channel_memory):
         feed = Feed.STREAM
-    clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
-    rising = frozenset(name for name in clustered if _rises(key_bounds(pieces, name)))
-    rows = estimated_rows(pieces)
+    rows = size_class(estimated_rows(pieces), channels)
+    size = size_class(sum(map(piece_bytes, pieces)), channels) if channels > 1 else 0
+    if feed is Feed.STREAM:
+        return _stream_shape(rows, size)
+    clustered = clusters(pieces, columns)
     return SourceShape(
         feed=feed,
-        size_class=size_class(rows, channels),
+        size_class=rows,
         clustered=clustered,
-        rising=rising,
-        narrow=feed is Feed.FILES and _widest(pieces) <= _NARROW_ROW,
-        byte_class=size_class(sum(map(piece_bytes, pieces)), channels) if channels > 1 else 0,
+        rising=frozenset(name for name in clustered if _rises(key_bounds(pieces, name))),
+        narrow=_widest(pieces) <= _NARROW_ROW,
+        byte_class=size,
     )
+
+
+@lru_cache
+def _stream_shape(rows: int, size: int) -> SourceShape:
+    return SourceShape(feed=Feed.STREAM, size_class=rows, byte_class=size)
 
 
 def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:

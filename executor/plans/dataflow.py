@@ -40,7 +40,7 @@ from ..pipelines.build_operators import OperatorFactory, RunNode
 from ..pipelines.channel_pipelines import Pipelines, without
 from ..pipelines.channel_run import Retries, retries_of
 from ..pipelines.input_progress import InputProgress
-from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
+from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read, Sent
 from ..pipelines.pipeline_watermarks import Passed
 from ..pipelines.shapes import shape_of
 from ..runtime.batch_store import Quota, SpillSpace
@@ -216,7 +216,8 @@ class PlanComputation:
         if pipelines is None:
             physical = self._kept_for(whole, clock_us)
             pipelines = Pipelines(physical, self.options, self.make, self._count)
-        self._made = {**without(self._made, key), key: pipelines}
+        if [*self._made.values()][-1:] != [pipelines]:
+            self._made = {**without(self._made, key), key: pipelines}
         if len(self._made) > _SHAPES_KEPT:
             self._end(next(iter(self._made)))
         return pipelines
@@ -317,7 +318,9 @@ class PlanComputation:
             self._count(instance)
             instance.close()
 
-    def epoch_input(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> EpochInput:
+    def epoch_input(
+        self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed, sent: Sent | None = None
+    ) -> EpochInput:
         """The input of a run over all of these pieces."""
         return EpochInput(
             pieces=pieces,
@@ -328,6 +331,7 @@ class PlanComputation:
             read=read,
             inputs=self.inputs,
             watermarks=watermarks,
+            sent=sent or {},
         )
 
     def retries(self, root: PhysicalNode) -> Retries:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -167,9 +166,8 @@ class PlanRun:
         computation.check_stopped()
         passed = passed_on(pipelines.physical.pipelines, self._watermarks)
         self.watermark = passed.result
-        epoch_input = replace(
-            computation.epoch_input({**computation.tables, **pieces}, self._clock_us, self._read, passed),
-            sent=pipelines.sent,
+        epoch_input = computation.epoch_input(
+            {**computation.tables, **pieces}, self._clock_us, self._read, passed, pipelines.sent
         )
         computation.inputs.begin(self.number, pipelines.reads(first, last), epoch_input.whole)
         if computation.cluster is not None:

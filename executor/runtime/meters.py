@@ -219,7 +219,10 @@ class MeteredStream:
             raise
 
     def _elapsed_below(self) -> int:
-        return sum([stream.elapsed_ns for stream in self._below])
+        elapsed = 0
+        for stream in self._below:
+            elapsed += stream.elapsed_ns
+        return elapsed
 
     def _fail(self, error: Exception) -> None:
         """Mark the operator as failed, unless one of its inputs failed first or the run was interrupted."""
