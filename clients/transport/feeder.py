@@ -17,6 +17,7 @@ from ..proto.service import Service
 from ..proto.source_names import fed_source
 from ..proto.values import (
     MIB,
+    NO_WISHES,
     Added,
     AddRequest,
     InlineSplit,
@@ -62,6 +63,8 @@ def seal_of(
     through: Mapping[str, int] | None = None,
 ) -> Seal:
     """The wish for a barrier, from what a caller says."""
+    if checkpoint is False and watermarks is None and idle == () and through is None:
+        return NO_WISHES
     said = dict(named_values("watermarks", watermarks))
     for watermark in said.values():
         check_watermark(watermark)
@@ -97,7 +100,8 @@ class Feed:
         """Wait until no other thread feeds any of the sources, and feed them alone."""
         wanted = set(sources)
         with self._changed:
-            self._changed.wait_for(lambda: not wanted & self._fed_now)
+            while not wanted.isdisjoint(self._fed_now):
+                self._changed.wait()
             self._fed_now |= wanted
         try:
             yield

@@ -76,6 +76,8 @@ class Sending:
         """The answer of a call that `make` makes with the splits. If the server has lost files of theirs, because it
         started again, they are sent once more.
         """
+        if not self._sent:
+            return make(splits)
         files = [known for split in splits if (known := self._of(split)) is not None]
         answer = self._answer(splits, files, make)
         for known in files:

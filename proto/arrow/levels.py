@@ -14,7 +14,7 @@ MOST_LEVELS: Final = 63
 def check_levels(schema: pa.Schema) -> None:
     """Raise `InvalidRequest` for a column whose type has more levels than can be sent."""
     for at, type_ in enumerate(schema.types):
-        if _too_deep(type_):
+        if not pa.types.is_primitive(type_) and _too_deep(type_):
             raise InvalidRequest(
                 f"the type of column {schema.names[at]!r:.80} nests deeper than {MOST_LEVELS} levels, of which a map "
                 "counts as two: put fewer lists, structs and maps into one another",
