@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ def cleared(batch: pa.RecordBatch) -> pa.RecordBatch:
     """
     columns = batch.columns
     cleared_columns = [_cleared(column) for column in columns]
-    if all(one is other for one, other in zip(columns, cleared_columns, strict=True)):
+    if all(map(is_, columns, cleared_columns)):
         return batch
     return batch_of(cleared_columns, batch.num_rows, batch.schema)
 
@@ -136,7 +137,7 @@ def _struct(array: pa.StructArray, above: _Above | None) -> pa.Array:
     children = [array.field(at) for at in range(len(fields))]
     inside = [None if hidden is None else _Above(hidden, required=not field.nullable) for field in fields]
     clear = [_cleared(child, one) for child, one in zip(children, inside, strict=True)]
-    if hidden is None and all(one is other for one, other in zip(children, clear, strict=True)):
+    if hidden is None and all(map(is_, children, clear)):
         return array
     return _of(array, above, [], clear)
 

@@ -59,21 +59,21 @@ def reduce(
 ) -> pa.Array | None:
     """A value for each group; the groups together are all of `rows`. None where DuckDB has to compute the values."""
     if reduction.column is None:
-        return pa.array(lengths)
+        return _array(lengths, output, None)
     column = rows.column(reduction.column)
     if reduction.function == "first":
         return take(column, pa.array(begins))
     valid = flags(column.is_valid()) if column.null_count else None
     counts = lengths if valid is None else np.add.reduceat(valid, begins, dtype=np.int64)
     if reduction.function == "count":
-        return pa.array(counts)
+        return _array(counts, output, None)
     values = values_of(column)
     if reduction.function != "sum":
         reduced = _extremes(values, valid, begins, smallest=reduction.function == "min")
     elif values.dtype.kind == "f":
         reduced = _sums_of_floats(values, valid, begins, lengths)
     else:
-        reduced = _sums(values, valid, begins, int(lengths.max()))
+        reduced = _sums(values, valid, begins, int(np.maximum.reduce(lengths)))
     return None if reduced is None else _array(reduced, output, None if valid is None else counts > 0)
 
 

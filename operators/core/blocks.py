@@ -145,7 +145,6 @@ class _Room:
         self._bound = 0
         self._schema: pa.Schema | None = None
         self._is_encoded = False
-        self._row_bytes: int | None = None
 
     def take(self, part: pa.RecordBatch) -> int:
         """Add as many rows of `part` as fit (at least one where the room is empty), and return their number."""
@@ -166,23 +165,27 @@ class _Room:
         if self._schema is None or not part.schema.equals(self._schema):
             self._schema = part.schema
             self._is_encoded = any(map(is_encoded, part.schema.types))
-            self._row_bytes = fixed_row_bytes(part.schema)
         if self._is_encoded:
             return False
         bound = batch_bytes(part)
         if self._bytes + self._bound + bound > self._most_bytes:
-            return self._row_bytes is not None and self._row_bytes * self.most_rows <= self._most_bytes
+            width = self._row_bytes
+            return width is not None and width * self.most_rows <= self._most_bytes
         self._bound += bound
         self._uncounted.append(part)
         return True
+
+    @property
+    def _row_bytes(self) -> int | None:
+        return None if self._schema is None else fixed_row_bytes(self._schema)
 
     def _fitting(self, part: pa.RecordBatch) -> int:
         self.count()
         left = self._most_bytes - self._bytes
         least = 0 if self.rows else 1
-        if self._row_bytes:
-            fitting = int(min(max(left // self._row_bytes, least), part.num_rows))
-            self._bytes += fitting * self._row_bytes
+        if width := self._row_bytes:
+            fitting = int(min(max(left // width, least), part.num_rows))
+            self._bytes += fitting * width
             return fitting
         up_to = np.cumsum(row_bytes(part))
         fitting = max(int(np.searchsorted(up_to, left, side="right")), least)
@@ -190,4 +193,5 @@ class _Room:
         return fitting
 
     def _exact(self, batch: pa.RecordBatch) -> int:
-        return int(row_bytes(batch).sum()) if self._row_bytes is None else self._row_bytes * batch.num_rows
+        width = self._row_bytes
+        return int(row_bytes(batch).sum()) if width is None else width * batch.num_rows

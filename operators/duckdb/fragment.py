@@ -276,7 +276,7 @@ class Fragment(Operator):
     def _computed(self, kernels: Kernels) -> pa.RecordBatch | None:
         """The rows by kernels; None where there are too many rows, or the kernels decline."""
         [relation] = self._inputs
-        rows = relation.whole(SMALL_ROWS, _SMALL_BYTES, self._spill_room())
+        rows = relation.whole(SMALL_ROWS, _SMALL_BYTES, self._spill_room)
         return None if rows is None else kernels.of(rows)
 
     def _joins(self) -> bool:

@@ -11,7 +11,7 @@ from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError
 from ..arrays.nested_structs import from_the_start, has_nested_structs
 from ..arrays.retype import unnamed
-from ..core.batches import batch_of
+from ..core.batches import batch_of, joined
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
 from ..core.sizes import batch_bytes, fixed_row_bytes, row_bytes
@@ -170,14 +170,31 @@ class FragmentInput:
             self.failure = error
             raise
 
-    def whole(self, most_rows: int, most_bytes: int, room: SpillRoom) -> pa.RecordBatch | None:
-        """All rows of the stream as one batch, if there are no more than `most_rows` and `most_bytes`. Else None, and
-        the rows are held.
+    def whole(self, most_rows: int, most_bytes: int, room: Callable[[], SpillRoom]) -> pa.RecordBatch | None:
+        """All rows of the stream as one batch, if there are no more than `most_rows` and `most_bytes`. Else None. The
+        statement can read the rows even so.
         """
-        if self.hold(most_bytes, room) > most_bytes or self._held is None:
+        if not self._long:
+            return self._read_whole(most_rows, most_bytes)
+        if self.hold(most_bytes, room()) > most_bytes or self._held is None:
             return None
         rows = self._held.joined(self._source_schema, most_rows)
         return None if rows is None else next(self._in_order((rows,)))
+
+    def _read_whole(self, most_rows: int, most_bytes: int) -> pa.RecordBatch | None:
+        """`whole` of rows without long values, which may be cut anywhere."""
+        rows = size = 0
+        try:
+            for batch in self._checked(iter(self._stream or ())):
+                self._ahead.append(batch)
+                rows += batch.num_rows
+                size += batch_bytes(batch)
+                if rows > most_rows or size > most_bytes:
+                    return None
+        except BaseException as error:
+            self.failure = error
+            raise
+        return joined(self._ahead, self._source_schema)
 
     def one_by_one(self) -> Iterator[pa.RecordBatch]:
         """The rows, cut anywhere, for `hand_out`."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..arrays.layout import Places
 from ..arrays.reductions import Reduction, reduce
@@ -14,6 +16,9 @@ from ..core.batches import batch_of
 from .kernel_expressions import Compute, Declined, Expression, column_of, compiled
 
 _NARROW = np.iinfo(np.int16).max
+_POSITION: Final = pa.int64()
+_TAKE: Final = pc.get_function("take")
+_UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,8 @@ class GroupKernel:
         if not rows.num_rows:
             return self._of_nothing()
         groups = _groups([column_of(key(rows), rows) for key in self._keys], rows.num_rows)
-        order = pa.array(groups.order)
-        arguments = [column_of(argument(rows), rows).take(order) for argument in self._arguments]
+        order = _array(groups.order)
+        arguments = [_TAKE.call([column_of(argument(rows), rows), order], _UNCHECKED) for argument in self._arguments]
         sorted_ = pa.RecordBatch.from_arrays(arguments, names=self._names)
         columns = list(groups.keys)
         for reduction, field in zip(self._reductions, list(self._schema)[len(columns) :], strict=True):
@@ -93,8 +98,13 @@ def _groups(keys: Sequence[pa.Array], rows: int) -> Groups:
     order = np.argsort(numbers.astype(np.int16) if count <= _NARROW else numbers, kind="stable")
     if len(keys) == 1:
         return Groups(order, begins, lengths, (values,))
-    first = pa.array(order[begins])
-    return Groups(order, begins, lengths, [key.take(first) for key in keys])
+    first = _array(order[begins])
+    return Groups(order, begins, lengths, [_TAKE.call([key, first], _UNCHECKED) for key in keys])
+
+
+def _array(positions: Places) -> pa.Array:
+    """The positions as Arrow has them. (`pa.array` asks first whether pandas knows them.)"""
+    return pa.Array.from_buffers(_POSITION, len(positions), [None, pa.py_buffer(positions)])
 
 
 def _numbered(values: pa.Array) -> tuple[Places, int, pa.Array]:

@@ -19,7 +19,7 @@ A bad piece raises a `SplitError` that names the file and, where a value is wron
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
@@ -147,9 +147,11 @@ class Scan(Operator):
     def _scanned(self) -> Iterator[_Scanned]:
         pieces = _runs([piece for piece in self._pieces if _may_have_rows(piece)])
         for ahead, of_kind in groupby(pieces, self._ahead_of):
-            parts = map(self._of_piece, of_kind)
-            with closing(ahead.read(parts, _scanned_bytes) if ahead is not None else _chained(parts)) as scanned:
-                yield from scanned
+            if ahead is None:
+                for piece in of_kind:
+                    yield from self._of_piece(piece)
+            else:
+                yield from ahead.read(map(self._of_piece, of_kind), _scanned_bytes)
 
     def _ahead_of(self, piece: Piece) -> FilesAhead | None:
         """The room to read a piece ahead; None where it is read as its rows are asked for."""
@@ -304,12 +306,6 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
         files.clear()
         yield piece
     yield from contiguous(files)
-
-
-def _chained(parts: Iterable[Generator[_Scanned]]) -> Generator[_Scanned]:
-    for part in parts:
-        with closing(part):
-            yield from part
 
 
 def _scanned_bytes(scanned: _Scanned) -> int:
