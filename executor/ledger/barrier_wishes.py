@@ -92,8 +92,9 @@ class BarrierWishes:
     def forget(self, epoch: int) -> None:
         """Note that this epoch is acknowledged: the one behind the last that was."""
         self._acknowledged = epoch
-        self._of_acknowledged = Wishes(
-            checkpoint=self.checkpoints.pop(epoch, None), said=self._said.pop(epoch, NOTHING)
+        checkpoint, said = self.checkpoints.pop(epoch, None), self._said.pop(epoch, NOTHING)
+        self._of_acknowledged = (
+            NO_WISHES if checkpoint is None and not said else Wishes(checkpoint=checkpoint, said=said)
         )
 
 

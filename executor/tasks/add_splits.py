@@ -92,6 +92,8 @@ class Adding:
 
     def end_loan(self, sealed: int | None) -> None:
         """Write lent rows to the disk, unless their epoch has been `sealed` and runs now."""
+        if not self._task_state.queue.lent:
+            return
         with self._task_state.lock:
             ledger, current = self._task_state.ledger, self._task_state.ledger.current()
             waits = current.number == sealed and bool(ledger.missing(current))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -80,7 +80,7 @@ class OutputLog:
         return self._of_other_run or self.acknowledged
 
     def _of_this_run(self, cursor: Cursor) -> Cursor:
-        return replace(cursor, run=self._runs.of(cursor.epoch) if cursor.row else NO_RUN)
+        return Cursor(cursor.epoch, cursor.row, self._runs.of(cursor.epoch) if cursor.row else NO_RUN)
 
     @property
     def memory(self) -> int:
