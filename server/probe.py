@@ -69,9 +69,16 @@ def _said(options: argparse.Namespace, error: grpc.RpcError) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m tidegate.server.probe", description="Check whether a server is ready."
+        prog="python -m tidegate.server.probe",
+        description="Check whether a server is ready. The exit code is 0 if it is, otherwise 1.",
     )
-    parser.add_argument("address", metavar="HOST:PORT", nargs="?", default=DEFAULT_ADDRESS)
+    parser.add_argument(
+        "address",
+        metavar="HOST:PORT",
+        nargs="?",
+        default=DEFAULT_ADDRESS,
+        help="the server's address (default: %(default)s)",
+    )
     parser.add_argument(
         "--tls-ca",
         metavar="FILE",

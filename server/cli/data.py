@@ -32,7 +32,8 @@ def register(commands: common.Subparsers) -> None:
         "data",
         help="list the tasks in a data folder, or check the folder",
         description="List the tasks in the data folder of a server, or check everything in the folder against its "
-        "checksums. Both work while the server runs, and change nothing.",
+        "checksums. Both work while the server runs, and change nothing. The exit code of check is 1 if something is "
+        "damaged.",
         usage="tidegate data [check] DIR",
     )
     parser.add_argument("words", metavar="[check] DIR", nargs="+", help="the folder that the server has as --data")

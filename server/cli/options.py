@@ -203,8 +203,8 @@ def add_spark_staging(parser: argparse.ArgumentParser) -> None:
         "--spark-staging",
         metavar="DIR",
         type=folder,
-        help="a folder that the service and all of Spark's executors can read (default: the service's own folder, "
-        "which only executors on this machine can read)",
+        help="a folder that the service and all of Spark's executors can read and write (default: the service's own "
+        "folder, which only executors on this machine can use)",
     )
 
 

@@ -13,7 +13,7 @@ SIZES: Final = {
     "queue_bytes": "bytes of inline splits in memory before the splits spill (default: 64MiB)",
     "output_bytes": "bytes of unacknowledged output in memory before the output spills (default: 64MiB)",
     "spill_quota": "bytes in spill files, which have the data that does not fit in memory (default: 4GiB)",
-    "write_quota": "bytes of the files that the task writes to its table (default: 64GiB)",
+    "write_quota": "bytes of the files that the task writes to each of its tables (default: 64GiB)",
 }
 """The help of each limit of bytes."""
 
@@ -23,9 +23,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _add_engines(parser)
     _add_access(parser)
     parser.add_argument(
-        "--log-level", choices=["debug", "info", "warning", "error"], default="info", help="default: %(default)s"
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="info",
+        help="the least severe lines of the log (default: %(default)s)",
     )
-    limits = parser.add_argument_group("limits of a task, unless its creator asks for less (a SIZE is like 64MiB)")
+    limits = parser.add_argument_group(
+        "limits of tasks (what you set is the most that the creator of a task may ask for; a SIZE is like 64MiB)"
+    )
     _add_limits_of_a_task(limits)
     _add_limits_of_all_tasks(limits)
     _add_limits_of_calls(parser.add_argument_group("limits of calls"))
