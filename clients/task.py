@@ -464,7 +464,8 @@ class Task:
             return
         if ahead is not None and ahead.over:
             raise Refused(
-                "these batches cannot be read any further: another reader of the task has read on since",
+                "these batches cannot be read any further, because another iterator of the task has read on since: "
+                "make a new iterator",
                 reason="CONSUMED",
             )
         if self._ahead is not None:
@@ -525,7 +526,7 @@ class Task:
                     self._open = None
                     return False
                 case Blocked() if deadline is not None and time.monotonic() >= deadline:
-                    raise TimeoutError(f"epoch {self._position.epoch} did not come in time")
+                    raise TimeoutError(f"epoch {self._position.epoch} did not come within {self._timeout:g} s")
                 case Blocked(missing=missing) if deadline is None and missing:
                     raise self._unsealable(missing)
                 case _:

@@ -152,14 +152,14 @@ class RecomputedRounds:
         body, limits = self._body, self._body.limits
         if limits.rows is not None and len(rows) > limits.rows:
             raise ExecutionError(
-                f"loop {body.name!r} has {len(rows)} rows after round {number}; at most {limits.rows} are allowed "
-                "(the option loop_rows)",
+                f"loop {body.name!r} has {len(rows)} rows after round {number}; at most {limits.rows} are allowed: "
+                "raise loop_rows, or change the loop so that it ends",
                 reason="LOOP_ROWS",
             )
         if deadline is not None and monotonic() > deadline:
             raise ExecutionError(
-                f"loop {body.name!r} has not reached its fixpoint after {limits.seconds} seconds: round {number} has"
-                f" {len(rows)} rows",
+                f"loop {body.name!r} has not ended after {limits.seconds} seconds: round {number} has {len(rows)} rows"
+                "; raise loop_seconds, or change the loop so that it ends",
                 reason="LOOP_SECONDS",
             )
         if size > self._memory:

@@ -64,7 +64,8 @@ def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> N
                 )
         if not info.runs:
             raise Refused(
-                f"task {task.id} is {info.state.value}, and epoch {epoch} has no checkpoint yet",
+                f"task {task.id} is {info.state.value} and takes no more checkpoints, and epoch {epoch} has none: "
+                "restore the task's last checkpoint as a new task, and start the query again",
                 reason="NO_CHECKPOINT_ANY_MORE",
             )
         if not patience.pause():

@@ -183,7 +183,7 @@ class BatchRuns:
         if self._start > count:
             raise Refused(
                 f"the state is at row {self._start} of window {window.number} of epoch {window.epoch}, which has "
-                f"{count} rows: the data or the plan is another one",
+                f"{count} rows: give the loader the data and the plan that the state is of",
                 reason="STATE_MISMATCH",
             )
         wanted = self._wanted.of_epoch(window.epoch)

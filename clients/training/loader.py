@@ -333,7 +333,11 @@ class Loader(Closing):
 
     def _check_turn(self, turn: int) -> None:
         if self._turn != turn:
-            raise Refused("these batches have ended: the loader was read or set elsewhere", reason="CONSUMED")
+            raise Refused(
+                "these batches cannot be read any further, because a newer loop over the loader, set_epoch or "
+                "load_state_dict has begun since: iterate over the loader again",
+                reason="CONSUMED",
+            )
 
     def _reading(self) -> Reading:
         """The reading from the position on. One that is open has come to this position."""

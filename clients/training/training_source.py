@@ -215,8 +215,8 @@ class TrainingSource:
             first = start.window if epoch == start.epoch else 0
             if first >= len(all_windows):
                 raise Refused(
-                    f"the state is at window {first} of epoch {epoch}, which has {len(all_windows)}: the data is "
-                    "another one",
+                    f"the state is at window {first} of epoch {epoch}, which has {len(all_windows)} windows: give the "
+                    "loader the data that the state is of",
                     reason="STATE_MISMATCH",
                 )
             sizes = self.splits(task, epoch).sizes

@@ -215,7 +215,7 @@ def final_of(final: bool, lateness: Length | None) -> Final | None:
     if not final:
         if lateness is not None:
             raise InvalidRequest(
-                "lateness is the time for which what is final waits for late rows: give final=True, too"
+                "lateness is the time for which final windows and joins wait for late rows: give final=True, too"
             )
         return None
     message = Final()

@@ -45,7 +45,7 @@ class OwnCheckpoints:
         manifest = folder.manifest(name)
         if manifest.task not in (task, NO_TASK) or (manifest.name, manifest.epoch) != (name, epoch):
             of = f"checkpoint {manifest.name!r} of task {manifest.task!r}"
-            raise damaged(f"'{task}/{name}'", f"it is {of}, at epoch {manifest.epoch}")
+            raise damaged(f"'{task}/{name}'", f"its manifest is that of {of}, at epoch {manifest.epoch}")
         return KnownCheckpoint(folder, manifest)
 
     def adopt(self, task: str, other: KnownCheckpoint) -> None:

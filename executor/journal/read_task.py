@@ -52,13 +52,13 @@ class ReadTask:
 
 
 def read_task(rows: TaskRows, kept: KeptByDigest) -> ReadTask:
-    """The values in a task's rows. Raises `Refused` if a row is damaged or missing, or has a value that is none."""
+    """The values in a task's rows. Raises `Refused` if a row is damaged or missing, or a value cannot be read."""
     try:
         return _read(rows, kept)
     except Refused:
         raise
     except (TidegateError, KeyError, TypeError, ValueError) as error:
-        raise damaged(f"task {rows.identity!r} has a value that is none ({error})") from error
+        raise damaged(f"a value of task {rows.identity!r} cannot be read ({error})") from error
 
 
 def _read(rows: TaskRows, kept: KeptByDigest) -> ReadTask:

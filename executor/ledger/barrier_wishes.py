@@ -84,8 +84,8 @@ class BarrierWishes:
     def check_said(self, epoch: int, said: Said) -> None:
         if not self.has_said(epoch, said):
             raise Refused(
-                f"epoch {epoch} is sealed, and its barrier has not said this of its sources: say it with a later "
-                "barrier",
+                f"epoch {epoch} is sealed, and its barrier named other watermarks or idle sources: name these with a "
+                "later barrier",
                 reason="SAID_TOO_LATE",
             )
 

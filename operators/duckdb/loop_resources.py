@@ -105,7 +105,7 @@ class LoopWatch:
         """The error of a run that was interrupted because its loops take too long."""
         if not self._late:
             return None
-        message = f"{self._names()} not done after {self._seconds:g} seconds (the option loop_seconds)"
+        message = f"{self._names()} not done after {self._seconds:g} seconds: raise loop_seconds"
         return ExecutionError(f"{self._bounds[0].plan_path}: {message}", reason="LOOP_SECONDS")
 
     def cause(self, error: BaseException) -> TidegateError | None:
@@ -127,7 +127,7 @@ class LoopWatch:
 
 
 def _too_many(bound: LoopBound) -> ExecutionError:
-    message = f"loop {bound.name!r} has more than {bound.max_rows:,} rows (the option loop_rows)"
+    message = f"loop {bound.name!r} has more than {bound.max_rows:,} rows: raise loop_rows"
     return ExecutionError(f"{bound.plan_path}: {message}", reason="LOOP_ROWS")
 
 

@@ -90,8 +90,8 @@ def _refuse_both(plan_path: str) -> NoReturn:
         Problem(
             place=plan_path,
             reason="AMBIGUOUS_GROUPING",
-            message="the columns above this aggregate fit with and without the number of the grouping set behind the "
-            "measures, and the plan's producer has written both; list the aggregate's columns in its emit",
+            message="this aggregate may have the number of the grouping set as its last column, or not: the plan's "
+            "producer has written both, and the columns above fit both; list the aggregate's columns in its emit",
         )
     )
 

@@ -85,7 +85,8 @@ def _get_field(arguments: _Arguments, _: Type | None, plan_path: str) -> ir.Expr
     """The field of a struct by its name, the value of a map by its key, and so on into what these give."""
     value, *words = arguments
     if isinstance(value, str) or not words:
-        raise PlanError(Problem(place=plan_path, reason="NO_MATCHING_FUNCTION", message="get_field takes a value"))
+        message = "get_field needs a value, and then the names or keys that lead to a part of this value"
+        raise PlanError(Problem(place=plan_path, reason="NO_MATCHING_FUNCTION", message=message))
     type_: Type = value.type
     steps: list[int | ir.ListElement | ir.MapKey] = []
     for word in words:

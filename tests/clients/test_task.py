@@ -197,7 +197,7 @@ def test_epochs_wait_for_a_seal_that_comes_later(start: Start) -> None:
 def test_epochs_time_out_and_go_on(start: Start) -> None:
     task = start()
     task.add_split("a", numbers(1))
-    with pytest.raises(TimeoutError, match="epoch 1 did not come in time"):
+    with pytest.raises(TimeoutError, match="epoch 1 did not come within"):
         next(task.epochs(timeout=0.01)).table()
     task.request_barrier()
     assert values(next(task.epochs(timeout=60)).table()) == [1]

@@ -38,7 +38,7 @@ LIMITS: Final = {
     "LOOP_ROUNDS": (
         Query({"x": Looped(EVERY_PATH, rounds=20, fails=True)}),
         {},
-        r"loop 'x' is not at its fixpoint after 20 rounds: round 21 would change 1 of its 20 rows ",
+        r"loop 'x' has not ended after 20 rounds: round 21 would change 1 of its 20 rows ",
     ),
     "LOOP_ROWS": (
         Query({"x": Looped(EVERY_PATH)}),
@@ -48,7 +48,7 @@ LIMITS: Final = {
     "LOOP_SECONDS": (
         Query({"x": Looped(EVERY_PATH, rounds=1 << 40, fails=True)}),
         {"loop_seconds": 0.05},
-        r"loop 'x' has not reached its fixpoint after 0.05 seconds: round \d+ changes 1 of its \d+ rows ",
+        r"loop 'x' has not ended after 0.05 seconds: round \d+ changes 1 of its \d+ rows ",
     ),
     "WEIGHT_OVERFLOW": (
         Query({"x": Looped(TWICE, rounds=100, fails=True)}),

@@ -135,7 +135,7 @@ def test_statistics_count_its_rounds_and_a_loop_at_rest_ends_before_its_last() -
     ("options", "reason", "message"),
     [
         ({"loop_rows": 1}, "LOOP_ROWS", "loop 'ranks' has 2 rows after round 1; at most 1 are allowed"),
-        ({"loop_seconds": 1e-9}, "LOOP_SECONDS", "loop 'ranks' has not reached its fixpoint after 1e-09 seconds"),
+        ({"loop_seconds": 1e-9}, "LOOP_SECONDS", "loop 'ranks' has not ended after 1e-09 seconds"),
     ],
 )
 def test_its_limits_are_errors_that_name_it(options: dict[str, float], reason: str, message: str) -> None:

@@ -159,7 +159,7 @@ class LoopRounds:
             if beyond:
                 raise self._error(
                     "LOOP_ROUNDS",
-                    f"is not at its fixpoint after {limit.rounds} rounds: round {limit.rounds + 1} would change "
+                    f"has not ended after {limit.rounds} rounds: round {limit.rounds + 1} would change "
                     f"{beyond} of its {self._total} rows (weights counted); give the loop a higher limit of rounds, "
                     "or let the loop return its rows at the limit",
                 )
@@ -183,8 +183,8 @@ class LoopRounds:
         if self._late():
             raise self._error(
                 "LOOP_SECONDS",
-                f"has not reached its fixpoint after {self._limits.seconds} seconds: the loop is in round "
-                f"{self._round}, with {self._total} rows (weights counted)",
+                f"has not ended after {self._limits.seconds} seconds: the loop is in round {self._round}, with "
+                f"{self._total} rows (weights counted); raise loop_seconds, or change the loop so that it ends",
             )
 
     def save(self, state: StateWriter) -> None:
@@ -259,8 +259,8 @@ class LoopRounds:
         if self._late():
             raise self._error(
                 "LOOP_SECONDS",
-                f"has not reached its fixpoint after {self._limits.seconds} seconds: round {time[-1]} changes {rows} "
-                f"of its {self._total} rows (weights counted)",
+                f"has not ended after {self._limits.seconds} seconds: round {time[-1]} changes {rows} of its "
+                f"{self._total} rows (weights counted); raise loop_seconds, or change the loop so that it ends",
             )
 
     def _late(self) -> bool:
@@ -270,7 +270,8 @@ class LoopRounds:
         if self._too_many():
             raise self._error(
                 "LOOP_ROWS",
-                f"has {self._total} rows (weights counted) after round {self._round}; its limit is {self._limits.rows}",
+                f"has {self._total} rows (weights counted) after round {self._round}; its limit is {self._limits.rows}"
+                ": raise loop_rows, or change the loop so that it ends",
             )
 
     def _too_many(self) -> bool:

@@ -144,7 +144,10 @@ class _Parser:
                         first += batch.num_rows
                 return
             if sum(token == b"{" for token in _tokens(lines)) * self._width > max(self._largest, _MOST):
-                raise RowTooLarge("a line has so many objects that their values take more than the task's memory_limit")
+                raise RowTooLarge(
+                    "a line has so many objects that their values take more than the task's memory_limit: raise "
+                    "memory_limit"
+                )
         yield from self._decoded(lines, first)
 
     def _most_bytes(self, lines: bytes) -> int:

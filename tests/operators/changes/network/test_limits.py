@@ -33,7 +33,7 @@ def test_a_loop_that_would_go_on_beyond_its_rounds_is_an_error(channels: int, co
     network, _ = network_of(reached(5), channels=channels, continuous=continuous)
     feed(network, CHAIN)
     with pytest.raises(
-        ExecutionError, match=r"loop 'reached' is not at its fixpoint after 5 rounds: round 6 would change 1 of its"
+        ExecutionError, match=r"loop 'reached' has not ended after 5 rounds: round 6 would change 1 of its"
     ) as error:
         network.run()
     assert error.value.reason == "LOOP_ROUNDS"
@@ -107,9 +107,7 @@ def test_a_weight_that_overflows_is_an_error(continuous: bool) -> None:
 def test_a_limit_on_time_ends_a_loop() -> None:
     network, _ = network_of(Iterate("all", Union((S, Compose(Ref("all"), E))), seconds=0.05))
     feed(network, CYCLE)
-    with pytest.raises(
-        ExecutionError, match=r"loop 'all' has not reached its fixpoint after 0.05 seconds: round \d+ changes"
-    ):
+    with pytest.raises(ExecutionError, match=r"loop 'all' has not ended after 0.05 seconds: round \d+ changes"):
         network.run()
 
 
@@ -151,5 +149,5 @@ def test_a_single_step_ends_with_its_loops_time() -> None:
     progress = LoopRounds("endless", PAIRS, limits, channels=1, outer=0, counted=False)
     progress.begin()
     node = OperatorNode(Endless(), "here", progress, InOrder())
-    with pytest.raises(ExecutionError, match=r"loop 'endless' has not reached its fixpoint after 1e-09 seconds"):
+    with pytest.raises(ExecutionError, match=r"loop 'endless' has not ended after 1e-09 seconds"):
         node.receive(0, change([((1, 2), 1)]))
