@@ -198,7 +198,7 @@ class OutOfRange(RequestError):
 
 
 class Exhausted(RequestError):
-    """A limit of the task or of the server is reached. The same call may succeed later.
+    """A limit of the task or of the server is reached. The same call may succeed later, unless it alone is too large.
 
     >>> task = client.create_task(plan, spill_quota=1)
     >>> try:
@@ -380,7 +380,7 @@ class TaskCancelled(TidegateError):
 
 
 class Unavailable(TidegateError):
-    """The client cannot reach the server, and has tried again for `reconnect_seconds`.
+    """The server cannot be reached, or cannot take the call now. The client has tried again where that could help.
 
     >>> client = tidegate.connect("127.0.0.1:1", reconnect_seconds=0)
     >>> try:
