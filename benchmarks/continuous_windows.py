@@ -1,9 +1,9 @@
-"""Case `continuous-windows`: final windows of a minute in a continuous task, in epochs of 10,000 events, beside bytewax
-and Pathway over the same events.
+"""Case `continuous-windows`: final windows of a minute in a continuous task, in epochs of 10,000 events, beside
+bytewax, Pathway and PyFlink over the same events.
 
-The peers run in processes of their own: `TIDEGATE_BENCH_BYTEWAX` and `TIDEGATE_BENCH_PATHWAY` are Pythons that have
-them. They hold the events in memory before anything is measured, as Tidegate does. Each round is the whole stream, from
-the first event to the last window.
+The peers run in processes of their own: `TIDEGATE_BENCH_BYTEWAX`, `TIDEGATE_BENCH_PATHWAY` and `TIDEGATE_BENCH_FLINK`
+are Pythons that have them. They hold the events in memory before anything is measured, as Tidegate does. Each round is
+the whole stream, from the first event to the last window.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ TUMBLING, SLIDING = "Tidegate, tumbling", "Tidegate, sliding, 60 slices"
 PEERS = (
     Peer("bytewax, tumbling", "bytewax", "TIDEGATE_BENCH_BYTEWAX", "bytewax_windows.py"),
     Peer("Pathway, tumbling", "Pathway", loop_peers.VARIABLE, "pathway_windows.py"),
+    Peer("PyFlink, tumbling", "PyFlink", "TIDEGATE_BENCH_FLINK", "flink_windows.py"),
 )
 
 

@@ -43,7 +43,7 @@ class Settings:
     merge_rows: int = 10_000_000
     window_rows: int = 10_000_000
     window_keys: int = 1_000
-    continuous_window_rows: int = 200_000
+    continuous_window_rows: int = 1_000_000
     changes_rows: int = 10_000_000
     loop_chain: int = 1_000
     loop_grid: int = 300
