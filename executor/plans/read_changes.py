@@ -10,7 +10,6 @@ from typing import Final
 import pyarrow as pa
 
 from ...operators.changes.values.change import Change
-from ...operators.core.batches import batch_of
 from ...operators.core.piece import Piece
 from ...operators.core.sizes import BATCH_BYTES
 from ...operators.core.wide_rows import PassingRows, packed
@@ -99,8 +98,8 @@ class Reading:
     def _change(self, batch: pa.RecordBatch, *, has_weights: bool) -> Change:
         if not has_weights:
             return Change.of_batch(self._inside(batch))
-        *columns, last = batch.columns
-        weights = last.to_numpy()
-        rows = batch_of(columns, batch.num_rows, pa.schema(list(batch.schema)[:-1]))
+        last = batch.num_columns - 1
+        weights = batch.column(last).to_numpy()
+        rows = batch.remove_column(last)
         change = Change.of_batch(self._inside(rows), weights)
         return change if weights.all() else change.take(weights.nonzero()[0])

@@ -291,18 +291,19 @@ class Scheduler:
         more = False
         around = self._stepped
         self._stepping.slot = slot
-        began_ns = time.thread_time_ns()
+        began_ns, used_ns = time.monotonic_ns(), time.thread_time_ns()
         try:
-            more = slot.work.step(time.monotonic_ns() + slice_ns)
+            more = slot.work.step(began_ns + slice_ns)
         finally:
             self._stepping.slot = around
-            self._ran(slot, more, time.thread_time_ns() - began_ns)
+            is_long = time.monotonic_ns() - began_ns >= LONG_NS and time.thread_time_ns() - used_ns >= LONG_NS
+            self._ran(slot, more, is_long=is_long)
 
-    def _ran(self, slot: Slot, more: bool, processor_ns: int) -> None:
+    def _ran(self, slot: Slot, more: bool, *, is_long: bool) -> None:
         with self._lock:
             again = more or slot.state is _State.AGAIN
             slot.state = _State.IDLE
-            slot.doubts = _DOUBTS if processor_ns >= LONG_NS else max(0, slot.doubts - 1)
+            slot.doubts = _DOUBTS if is_long else max(0, slot.doubts - 1)
             for admitted in self._admission.ended(slot):
                 self._put_in_line(admitted)
             if again:

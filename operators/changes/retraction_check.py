@@ -82,8 +82,8 @@ class _Uncounted:
         self._parts: list[tuple[Change, int | None]] = []
         """Each part with its greatest tick."""
 
-    def add(self, change: Change, ticks: Numbers | None) -> None:
-        last = None if ticks is None or not len(ticks) else int(ticks.max())
+    def add(self, change: Change, ticks: Numbers) -> None:
+        last = int(ticks.max()) if len(ticks) else None
         self._parts.append((change, last))
         self.rows += len(change)
         self.nbytes += change.nbytes
@@ -165,9 +165,13 @@ class RetractionCheck(ChangeOperator):
                 rows, weights, ticks = rows.take(checked), weights.take(checked), (FixedColumn(times.take(checked)),)
                 marks, passed = marks.take(checked), passed.take(checked)
         hashes = Rows([FixedColumn(rows.hashes().view(np.int64)), *ticks], len(rows))
-        self._uncounted.add(Change(hashes, weights), ticks[0].values if ticks else None)
-        if not ticks or self._uncounted.rows > _UNCOUNTED or has_large_weights(change):
-            self._count()  # numbers of copies beyond 64 bits are an error of this epoch
+        copies = Change(hashes, weights)
+        if not ticks:
+            self._counts.insert(copies)
+        else:
+            self._uncounted.add(copies, ticks[0].values)
+            if self._uncounted.rows > _UNCOUNTED or has_large_weights(change):
+                self._count()  # numbers of copies beyond 64 bits are an error of this epoch
         fewer = np.flatnonzero(weights < 0)
         if len(fewer):
             self._deleted.append(
@@ -195,16 +199,18 @@ class RetractionCheck(ChangeOperator):
 
     def settle(self) -> None:
         deleted, self._deleted = self._deleted, []
-        late, self._late = _Behind.all_of(self._late), []
-        if deleted:
-            self._count()
+        behind, self._late = self._late, []
+        if not deleted:
+            return
+        late = _Behind.all_of(behind) if behind else None
+        self._count()
         for part in deleted:
             rows = part.rows
             totals = sums_at(self._counts.find(part.hashes), (), len(rows))
             wrong = np.flatnonzero(totals < 0)
             if len(wrong):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
-            if part.marks is not None and len(late.hashes):
+            if part.marks is not None and late is not None and len(late.hashes):
                 wrong = np.flatnonzero(totals < late.copies_after(numbers_of(part.hashes), part.marks))
                 if len(wrong):
                     whose = f"source {self._source!r}"

@@ -268,6 +268,8 @@ class Scan(Operator):
         return (*matches, match_change_column(self._change_column, schema, piece))
 
     def _weights(self, array: pa.Array, piece: Piece, first_row: int) -> pa.Array:
+        if array.type.equals(WEIGHT_FIELD.type) and not array.null_count:
+            return array
         text = isinstance(piece, FilePiece) and piece.format == Csv.name
         try:
             return pa.array(weights(array, digits=text))

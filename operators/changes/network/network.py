@@ -44,6 +44,10 @@ class Network:
         self.schema: pa.Schema = graph.vertices[graph.result].schema
         self.beside = tuple(graph.vertices[at].schema for at in graph.beside)
         """The schemas of the further results."""
+        self._nothing = [
+            EpochResult(Rows.empty(schema.types), np.empty(0, dtype=np.int64)) for schema in (self.schema, *self.beside)
+        ]
+        """The results of an epoch that changes nothing."""
         self.channels = channels
         self.watermark: int | None = None
         """The result's watermark, for the epoch last taken; None if it has none."""
@@ -119,8 +123,7 @@ class Network:
         self.fresh = False
         self._taken += 1
         self.watermark = least_watermark(watermarks[0])
-        schemas = (self.schema, *self.beside)
-        return [_consolidated(parts, schema) for parts, schema in zip(outputs, schemas, strict=True)]
+        return [_consolidated(parts) if parts else self._nothing[at] for at, parts in enumerate(outputs)]
 
     def reset(self) -> None:
         """Forget state, fed changes and gauges. Counters go on."""
@@ -318,9 +321,7 @@ class Network:
         return min(seconds / self._seconds, 1.0) if self._seconds else 0.0
 
 
-def _consolidated(parts: list[Change], schema: pa.Schema) -> EpochResult:
-    if not parts:
-        return EpochResult(Rows.empty(schema.types), np.empty(0, dtype=np.int64))
+def _consolidated(parts: list[Change]) -> EpochResult:
     try:
         return EpochResult.of(parts)
     except OverflowError as error:
