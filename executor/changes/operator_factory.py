@@ -17,6 +17,7 @@ from ...operators.changes.event_time.final_as_of import FinalAsOf
 from ...operators.changes.event_time.final_counts import FinalCounts
 from ...operators.changes.event_time.final_matches import FinalMatches
 from ...operators.changes.event_time.final_sessions import FinalSessions
+from ...operators.changes.event_time.final_sliding_windows import FinalSlidingWindows
 from ...operators.changes.event_time.final_windows import FinalWindows, with_bounds
 from ...operators.changes.event_time.floor import Floor, Value, floor_of_slices, floors_of_sides
 from ...operators.changes.event_time.interval_closing import Near
@@ -218,17 +219,18 @@ class ChangeOperatorFactory:
             else Window(*arguments, plan_path=node.plan_path, floor=self._floor(node))
         )
 
-    def _windows_of_time(self, node: FinalWindowsNode) -> FinalWindows:
-        evaluate = self._evaluator(node.sql, [with_bounds(node.input.schema)], node.schema, node.plan_path)
+    def _windows_of_time(self, node: FinalWindowsNode) -> FinalWindows | FinalSlidingWindows:
         closing = self._closing(node)
         assert closing is not None
+        read = node.input.schema if node.functions is not None else with_bounds(node.input.schema)
+        evaluate = None if node.sql is None else self._evaluator(node.sql, [read], node.schema, node.plan_path)
+        if node.functions is not None:
+            arguments = (node.input.schema, node.schema, closing, node.functions, evaluate)
+            return FinalSlidingWindows(*arguments, keys=node.keys, plan_path=node.plan_path)
+        assert evaluate is not None
+        in_order = not isinstance(node.input, GroupNode)
         return FinalWindows(
-            node.input.schema,
-            node.schema,
-            closing,
-            evaluate,
-            in_order=not isinstance(node.input, GroupNode),
-            plan_path=node.plan_path,
+            node.input.schema, node.schema, closing, evaluate, in_order=in_order, plan_path=node.plan_path
         )
 
     def _closing(self, node: GroupNode | DistinctOrSetOpNode | FinalWindowsNode) -> SliceClosing | None:

@@ -48,6 +48,11 @@ class ChangeOperator(ABC):
     watermark_inputs: Container[int] = ()
     """Inputs whose watermark alone counts: none of their rows comes to the operator."""
 
+    @classmethod
+    def state_name(cls) -> str:
+        """The name that the operator's state has in a checkpoint."""
+        return cls.__name__
+
     @abstractmethod
     def receive(self, port: int, change: Change) -> Iterable[Change]:
         """Take a change from input `port` and pass on all changes that can be passed on."""

@@ -123,7 +123,7 @@ class InBlocks(StateJoin):
         self._function = function
         null, self._known = _nulls(column, rows.order)
         numbers = (values(column) if function is np.add else _comparable(column))[rows.order]
-        identity = _identity(function, numbers)
+        identity = identity_of(function, numbers)
         if null is not None:
             numbers[null] = identity
         self._rows = rows
@@ -178,7 +178,7 @@ def _nulls(column: pa.Array, order: Places) -> tuple[Flags | None, _Known]:
     return null, _Known(null)
 
 
-def _identity(function: np.ufunc, numbers: Values) -> Any:
+def identity_of(function: np.ufunc, numbers: Values) -> Any:
     """The value that changes no value with which the function joins it."""
     if function is np.add:
         return -0.0
@@ -187,20 +187,23 @@ def _identity(function: np.ufunc, numbers: Values) -> Any:
 
 
 def _comparable(column: pa.Array) -> Values:
-    """The values as whole numbers in their order: NaN is above all others, and -0.0 is below 0.0."""
-    if kinds.is_boolean(column.type):
-        return flags(column).astype(np.int8)
-    numbers = values(column)
+    return in_order(flags(column) if kinds.is_boolean(column.type) else values(column))
+
+
+def in_order(numbers: Values) -> Values:
+    """Numbers or truth values as whole numbers in their order: NaN is above all others, and -0.0 is below 0.0."""
+    if numbers.dtype.kind == "b":
+        return numbers.astype(np.int8)
     if numbers.dtype.kind != "f":
         return numbers
     numbers = np.where(np.isnan(numbers), numbers.dtype.type(np.nan), numbers)
-    return _flipped(numbers.view(f"i{numbers.dtype.itemsize}"))
+    return flipped(numbers.view(f"i{numbers.dtype.itemsize}"))
 
 
-def _flipped(words: Values) -> Values:
+def flipped(words: Values) -> Values:
     """The words of floats as numbers in the floats' order, and such numbers as words."""
-    flipped: Values = words ^ ((words >> (8 * words.dtype.itemsize - 1)) & np.iinfo(words.dtype).max)
-    return flipped
+    numbers: Values = words ^ ((words >> (8 * words.dtype.itemsize - 1)) & np.iinfo(words.dtype).max)
+    return numbers
 
 
 def _column(numbers: Values, null: Flags, type_: pa.DataType) -> pa.Array:
@@ -210,5 +213,5 @@ def _column(numbers: Values, null: Flags, type_: pa.DataType) -> pa.Array:
     if kinds.is_decimal(type_):
         return decimals(numbers, numbers >> 63, null, type_)
     if kinds.is_floating(type_) and numbers.dtype.kind == "i":
-        numbers = _flipped(numbers)
+        numbers = flipped(numbers)
     return pa.Array.from_buffers(type_, len(numbers), [validity(null), pa.py_buffer(np.ascontiguousarray(numbers))])

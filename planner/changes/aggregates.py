@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 
 from ...operators.changes.event_time.window_closing import SlicedClosing
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
+from ...operators.slices.state_joins import StateFunction
 from .. import ir
 from ..analysis.structure import Structure
 from ..ir import types as t
@@ -134,18 +135,33 @@ def _argument(measure: ir.Measure) -> ir.Expression:
     return next(argument for argument in reversed(measure.arguments) if not isinstance(argument, str))
 
 
-def slices_of(
-    relation: ir.Aggregate, node: ChangeNode, closing: SlicedClosing, slice_sql: str | None
-) -> tuple[GroupNode, ir.Schema] | None:
-    """The states of an aggregate's measures by its keys, the first of which is a slice of final windows, and the types
-    of their columns. None if windows cannot be put together, exactly, from numbers of their slices.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """The states of measures by slice and keys. They were made by `functions`. If they are `plain`, each is its
+    measure.
+    """
+
+    groups: GroupNode
+    functions: tuple[StateFunction, ...]
+    plain: bool
+
+
+def slices_of(relation: ir.Aggregate, node: ChangeNode, closing: SlicedClosing, slice_sql: str | None) -> Slices | None:
+    """The states of an aggregate's measures by its keys, the first of which is a slice of final windows. None if
+    windows cannot be put together, exactly, from numbers of their slices.
     """
     running = [_running(measure) for measure in relation.measures]
     kept = [aggregate for aggregate in running if aggregate is not None and not aggregate.distinct]
-    if len(kept) < len(running) or any(state.function == "any_value" for one in kept for state in one.states):
+    states = [state for aggregate in kept for state in aggregate.states]
+    if len(kept) < len(running) or any(state.function == "any_value" for state in states):
         return None
-    groups, schema = _states(relation, relation.keys, relation.schema, node, kept)
-    return replace(groups, closing=closing, slice_sql=slice_sql), schema
+    return Slices(
+        groups=replace(
+            _states(relation, relation.keys, relation.schema, node, kept), closing=closing, slice_sql=slice_sql
+        ),
+        functions=cast("tuple[StateFunction, ...]", tuple(state.function for state in states)),
+        plain=all(aggregate.plain for aggregate in kept),
+    )
 
 
 def _kept_running(
@@ -156,7 +172,7 @@ def _kept_running(
     running: Sequence[_Running],
 ) -> ChangeNode:
     """A group operator over the keys and arguments, and above it, if needed, the values from their states."""
-    groups, _ = _states(relation, keys, schema, node, running)
+    groups = _states(relation, keys, schema, node, running)
     if all(aggregate.plain for aggregate in running):
         return groups
     return ComputeNode(
@@ -173,8 +189,8 @@ def _states(
     schema: ir.Schema,
     node: ChangeNode,
     running: Sequence[_Running],
-) -> tuple[GroupNode, ir.Schema]:
-    """The group operator over the keys and arguments, and the types of its columns."""
+) -> GroupNode:
+    """The group operator over the keys and arguments."""
     arguments = _Arguments(len(keys))
     measures: list[GroupMeasure] = []
     types: list[t.Type] = list(schema[: len(keys)])
@@ -184,7 +200,7 @@ def _states(
             measures.append(_measure(aggregate, state, arguments, counted=several))
             types.append(t.nullable(aggregate.measure.type) if aggregate.plain else state.type)
     computed = arguments.computed(relation, keys, node)
-    groups = GroupNode(
+    return GroupNode(
         input=computed,
         key=tuple(range(len(keys))),
         measures=tuple(measures),
@@ -192,7 +208,6 @@ def _states(
         plan_path=relation.plan_path,
         always=not keys,
     )
-    return groups, tuple(types)
 
 
 class _Arguments:

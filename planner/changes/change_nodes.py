@@ -27,6 +27,7 @@ from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
 from ...operators.changes.window import WindowReach
+from ...operators.slices.state_joins import StateFunction
 from ..analysis.rising import Rising
 from ..ir.walk import each_once
 
@@ -242,16 +243,18 @@ class OnTimeNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FinalWindowsNode:
-    """Windows of time, each once. The input's first column is the slice. `sql` reads the numbers of the first and the
-    last wanted window behind a row's columns. The next `keys` columns are the keys. `slice_sql` gives the number of a
-    tick's slice, for windows of a calendar.
+    """Windows of time, each once. The input's first column is the slice, the next `keys` columns are the keys. `sql`
+    reads the numbers of the first and the last wanted window behind a row's columns. Windows that overlap are put
+    together from states of slices, which `functions` have made: then `sql` reads their number, the keys and the joined
+    states; these are the row if it is None. `slice_sql` gives the number of a tick's slice, for windows of a calendar.
     """
 
     input: ChangeNode
     keys: int
     closing: SlicedClosing
     slice_sql: str | None
-    sql: str
+    functions: tuple[StateFunction, ...] | None
+    sql: str | None
     schema: pa.Schema
     plan_path: str
 

@@ -139,7 +139,7 @@ DOORS: Final = {
     "operators/sources/formats": "__init__ arrow csv format matching parquet_pages",
     "operators/sources/formats/ipc": "arrow_columns arrow_messages arrow_parts",
     "operators/python_functions": "__init__ look_around re2_cost",
-    "operators/slices": "dense_groups dense_slices group_codes sliding_windows state_joins",
+    "operators/slices": "blocks_of_slices dense_groups dense_slices group_codes sliding_windows state_joins",
     "operators/testing": "__init__",
     "operators/user": "user_code",
     "operators/writing": "formats matching_columns modes part_writer staged_write table_folder",

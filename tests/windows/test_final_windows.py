@@ -145,9 +145,10 @@ def run(task: tidegate.Task, splits: Sequence[tidegate.Changes], *, last: bool) 
     return answers
 
 
+MANY_SLICES = st.sampled_from([Spans(60, 1), Spans(97, 60, -9), Spans(122, 14, 3)])
 KINDS = st.builds(
     Kind,
-    st.one_of(st.none(), st.builds(Spans, st.integers(1, 12), st.integers(1, 12), st.integers(-9, 9))),
+    st.one_of(st.none(), st.builds(Spans, st.integers(1, 12), st.integers(1, 12), st.integers(-9, 9)), MANY_SLICES),
     st.integers(1, 9),
     st.integers(0, 15),
     st.integers(0, 6),

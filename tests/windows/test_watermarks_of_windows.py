@@ -131,7 +131,7 @@ def test_a_window_keeps_numbers_and_not_its_rows(client: tidegate.Client) -> Non
     with continuous(client, frame) as task:
         for start in range(0, 100_000, 10_000):
             task.run_epoch({"events": rows(*range(start, start + 10_000))})
-            kept = [part for part in task.statistics().operators if part.operator in ("Group", "FinalWindows")]
+            kept = [part for part in task.statistics().operators if part.operator.startswith(("Group", "Final"))]
             sizes.append(sum(part.state_bytes for part in kept))
     assert max(sizes) < 2_000
 
@@ -207,6 +207,8 @@ def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
     different = sub.f.count(sub.col("k")).distinct().alias("different")
     sliding = windows.sliding(marked, "t", 10, 5, measures=[different], final=True)
     assert "size 10, slide 5, keeps rows of open windows" in text(sliding)
+    sliding = windows.sliding(marked, "t", 10, 5, measures=[COUNT], final=True)
+    assert "size 10, slide 5, keeps slices of open windows; each window at the same cost" in text(sliding)
     assert "gap 10, keeps rows of open sessions" in text(windows.session(marked, "t", 10, measures=[COUNT], final=True))
     assert "late rows, size 10" in text(windows.late_rows(marked, "t", size=10))
 
@@ -217,8 +219,12 @@ def test_statistics_say_what_bounds_the_state_of_each_operator(client: tidegate.
         task.run_epoch({"events": rows(3, 15)})
         bounds = {operator.operator: (operator.keeps, operator.bound) for operator in task.statistics().operators}
     assert bounds["Group"] == ("numbers of groups", "of open windows")
+    assert bounds["FinalWindows"] == ("slices", "of open windows")
     assert bounds["RetractionCheck"] == ("a hash of each row", "that is not late for all readers")
     assert bounds["OnTime"] == ("", "")
+    with continuous(client, windows.sliding(marked, "t", 10, 5, measures=[COUNT], final=True)) as task:
+        bounds = {operator.operator: (operator.keeps, operator.bound) for operator in task.statistics().operators}
+    assert bounds["FinalSlidingWindows"] == ("slices and running results", "of open windows")
     both = per_ten(marked).select("rows").union(marked.group_by("k").agg(COUNT).select("rows"))
     with continuous(client, both) as task:
         bounds = {operator.operator: (operator.keeps, operator.bound) for operator in task.statistics().operators}

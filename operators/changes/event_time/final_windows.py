@@ -7,6 +7,7 @@ follows the windows that are open, and not those that were.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 
 import numpy as np
@@ -30,32 +31,23 @@ from .window_closing import IDLE, NEVER, SliceClosing, after_closing
 _VERSION = 1
 
 
-class FinalWindows(ChangeOperator):
-    """The operator, over rows whose first column is the number of their slice. `evaluate` takes rows, then the numbers
-    of the first and the last window that are wanted. It returns the windows' rows. It takes the rows `in_order`, or the
-    exact numbers of slices, in any order.
+class ClosingWindows(ChangeOperator):
+    """The base of final windows, over rows whose first column is the number of their slice. It keeps rows as long as a
+    window of theirs is open. A subclass gives windows in `_windows`.
     """
 
-    def __init__(
-        self,
-        input_schema: pa.Schema,
-        schema: pa.Schema,
-        closing: SliceClosing,
-        evaluate: Evaluator,
-        *,
-        in_order: bool,
-        plan_path: str,
-    ) -> None:
+    def __init__(self, input_schema: pa.Schema, schema: pa.Schema, closing: SliceClosing, *, plan_path: str) -> None:
         self.schema = schema
         self._input_schema = input_schema
         self._closing = closing
-        self._evaluate = evaluate
-        self._in_order = in_order
         self._plan_path = plan_path
-        self._read = with_bounds(input_schema)
         self._rows = TimedRows(input_schema.types)
         self._last: int | None = None
         """The number of the last window that is final."""
+
+    @abstractmethod
+    def _windows(self, first: int | None, last: int) -> Change | None:
+        """The windows that have a row, from `first` to `last`; from the first one of all if that is None."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         self._rows.insert(change)
@@ -65,12 +57,11 @@ class FinalWindows(ChangeOperator):
         last = self._last_closed(watermark)
         if last is None or (self._last is not None and last <= self._last):
             return
-        first = NEVER if self._last is None else self._last + 1
-        closing, self._last = self._closing, last
-        rows = self._rows.between(NEVER, last * closing.step + closing.length)
-        if len(rows):
-            yield self._answers(rows, first, last)
-        self._rows.drop_below((last + 1) * closing.step)
+        first, self._last = None if self._last is None else self._last + 1, last
+        windows = self._windows(first, last)
+        if windows is not None:
+            yield windows
+        self._rows.drop_below((last + 1) * self._closing.step)
 
     def watermark(self, watermark: int | None) -> int | None:
         return after_closing(self._closing, watermark)
@@ -96,11 +87,37 @@ class FinalWindows(ChangeOperator):
         last = self._rows.last
         return None if last is None else last // self._closing.step
 
-    def _answers(self, change: Change, first: int, last: int) -> Change:
+
+class FinalWindows(ClosingWindows):
+    """The operator for windows that share no slice, or that are computed from all of their rows. `evaluate` takes rows,
+    then the numbers of the first and the last window that are wanted. It returns the windows' rows. It takes the rows
+    `in_order`, or the exact numbers of slices, in any order.
+    """
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        schema: pa.Schema,
+        closing: SliceClosing,
+        evaluate: Evaluator,
+        *,
+        in_order: bool,
+        plan_path: str,
+    ) -> None:
+        super().__init__(input_schema, schema, closing, plan_path=plan_path)
+        self._evaluate = evaluate
+        self._in_order = in_order
+        self._read = with_bounds(input_schema)
+
+    def _windows(self, first: int | None, last: int) -> Change | None:
+        change = self._rows.between(NEVER, last * self._closing.step + self._closing.length)
+        if not len(change):
+            return None
         rows = change.rows
         if self._in_order:
             rows = rows_in_order(change, self._input_schema, f"{self._plan_path}: FinalWindows")
-        bounds = (pa.array(np.full(len(rows), bound)) for bound in (first, last))
+        wanted = (NEVER if first is None else first, last)
+        bounds = (pa.array(np.full(len(rows), bound)) for bound in wanted)
         answers = self._evaluate(rows.to_batch(self._read, *bounds))
         return Change(Rows.of_batch(answers), ones(answers.num_rows))
 

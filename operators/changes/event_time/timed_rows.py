@@ -62,9 +62,20 @@ class TimedRows(Arrangement):
     @property
     def last(self) -> int | None:
         """The greatest number; None if there are no rows."""
-        ends = [int((run.key_hashes[-1] ^ _SIGN).astype(np.uint64).view(np.int64)) for run in self._runs]
-        last = max(ends, default=None)
-        return last if last is not None and last >= self._low else None
+        bounds = self.bounds
+        return bounds[1] if bounds else None
+
+    @property
+    def bounds(self) -> tuple[int, int] | tuple[()]:
+        """The least and the greatest number; nothing if there are no rows."""
+        if self._low > MOST:
+            return ()
+        low = _words(np.array([self._low]))
+        runs = (run.key_hashes[run.key_hashes.searchsorted(low)[0] :] for run in self._runs)
+        left = [words for words in runs if len(words)]
+        if not left:
+            return ()
+        return _number(min(words[0] for words in left)), _number(max(words[-1] for words in left))
 
     def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:  # noqa: ARG002 - the order is not that of the keys' hashes
         if len(rows):
@@ -86,3 +97,8 @@ def _words(numbers: Numbers) -> Hashes:
     """Unsigned words in the order of the numbers."""
     words: Hashes = numbers.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN
     return words
+
+
+def _number(word: np.uint64) -> int:
+    """The number of a word."""
+    return int(word ^ _SIGN) - (1 << 64 if not word & _SIGN else 0)

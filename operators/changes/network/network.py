@@ -329,7 +329,7 @@ def _consolidated(parts: list[Change]) -> EpochResult:
 
 
 def _name(path: str, node: OperatorNode, channel: int) -> str:
-    return f"{path}/{type(node.operator).__name__}/{channel}"
+    return f"{path}/{node.operator.state_name()}/{channel}"
 
 
 @dataclass(frozen=True, slots=True)

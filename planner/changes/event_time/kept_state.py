@@ -53,10 +53,9 @@ def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per no
             return KeptState("rows in order", _passed(floor))
         case WindowNode(floor=floor):
             return KeptState("rows in order with their answers", _passed(floor))
-        case FinalWindowsNode(input=GroupNode()):
-            return None
-        case FinalWindowsNode():
-            return KeptState("rows", _OPEN)
+        case FinalWindowsNode(functions=functions):
+            slices = "slices" if functions is None else "slices and running results"
+            return KeptState(slices if isinstance(node.input, GroupNode) else "rows", _OPEN)
         case FinalSessionsNode():
             return KeptState("rows", "of open sessions")
         case FinalCountsNode(keys=keys):

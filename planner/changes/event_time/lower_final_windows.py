@@ -6,7 +6,7 @@ their source.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -33,7 +33,7 @@ from ...rewrite.expand_windows import whole_windows, windows_of_rows
 from ...rewrite.session_windows import session_groups
 from ...rewrite.sliced_windows import aggregate_by_mark, sliding_of
 from ...sql.relations.sliding_aggregate import floor_division
-from ...sql.states import render_total, states_of
+from ...sql.states import render_total, render_value, states_of
 from ..aggregates import slices_of
 from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
 from ..rendering import leaf, render
@@ -164,18 +164,20 @@ def _sliced(
         return replace(distinct(rows, plan_path=plan_path), closing=closing, slice_sql=slice_sql)
     windows = _over(relation, leaf(types, plan_path), positions)
     slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
+    overlap = slices is not None and closing.length > closing.step
     if slices is None:
         base = leaf((*types, INT64, INT64), plan_path)
-        kept: ChangeNode = rows
-        sql = render(_wanted(_over(relation, base, positions), closing), [base])
+        sql: str | None = render(_wanted(_over(relation, base, positions), closing), [base])
+    elif overlap:
+        sql = None if slices.plain else _of_joined_states(windows)
     else:
-        kept, states = slices
-        sql = _windows_of_slices(windows, closing, len(states))
+        sql = _windows_of_slices(windows, closing)
     return FinalWindowsNode(
-        input=kept,
+        input=rows if slices is None else slices.groups,
         keys=len(relation.keys),
         closing=closing,
         slice_sql=slice_sql,
+        functions=slices.functions if slices is not None and overlap else None,
         sql=sql,
         schema=arrow_schema(relation.schema),
         plan_path=plan_path,
@@ -225,22 +227,36 @@ def _slice_of_tick(relation: ir.TimeWindows) -> str:
     return render(project(base, (slice_,), relation.plan_path), [base])
 
 
-def _windows_of_slices(windows: ir.TimeWindows, closing: SlicedClosing, width: int) -> str:
-    """The SQL of the windows over the states of slices. The last two columns are the numbers of the first and the last
-    wanted window.
+def _of_joined_states(windows: ir.TimeWindows) -> str:
+    """The SQL of the rows of windows over their number, the keys and the joined states."""
+    values = _measures(windows, render_value)
+    columns = [f"c{at}" for at in range(1 + len(windows.keys))]
+    return f"SELECT {', '.join((*columns, *values))} FROM in0"
+
+
+def _windows_of_slices(windows: ir.TimeWindows, closing: SlicedClosing) -> str:
+    """The SQL of windows that share no slice, over the states of slices. The last two columns are the numbers of the
+    first and the last wanted window.
     """
     keys = [f"c{at}" for at in range(1, 1 + len(windows.keys))]
-    states = iter([f"c{at}" for at in range(1 + len(keys), width)])
-    totals = []
-    for measure in windows.measures:
-        own = [next(states) for _ in states_of(measure) or ()]
-        totals.append(f"CAST({render_total(measure, own)} AS {sql_type(measure.type)})")
-    first = floor_division(f"(c0 - {closing.length - closing.step})", closing.step)
-    last = floor_division("c0", closing.step)
-    numbers = f"unnest(range(greatest({first}, c{width}), least({last}, c{width + 1}) + 1))"
-    select = ", ".join(("n", *keys, *totals))
+    states = sum(len(states_of(measure) or ()) for measure in windows.measures)
+    first, last = (f"c{1 + len(keys) + states + at}" for at in range(2))
+    number = floor_division("c0", closing.step)
+    rows = f"SELECT *, {number} AS n FROM in0 WHERE {number} BETWEEN {first} AND {last}"
+    select = ", ".join(("n", *keys, *_measures(windows, render_total)))
     by = ", ".join(("n", *keys))
-    return f"SELECT {select} FROM (SELECT *, {numbers} AS n FROM in0) GROUP BY {by}"
+    return f"SELECT {select} FROM ({rows}) GROUP BY {by}"
+
+
+def _measures(windows: ir.TimeWindows, rendered: Callable[[ir.Measure, Sequence[str]], str]) -> list[str]:
+    """The SQL of each measure from its states, which are behind the keys."""
+    at = 1 + len(windows.keys)
+    values = []
+    for measure in windows.measures:
+        states = [f"c{at + number}" for number, _ in enumerate(states_of(measure) or ())]
+        at += len(states)
+        values.append(f"CAST({rendered(measure, states)} AS {sql_type(measure.type)})")
+    return values
 
 
 def _wanted(relation: ir.TimeWindows, closing: SlicedClosing) -> ir.Relation:

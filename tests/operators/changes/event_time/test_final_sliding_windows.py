@@ -1,0 +1,251 @@
+"""Overlapping windows that come once, against windows in plain Python, and against those of one epoch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+from unittest.mock import Mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tidegate.operators.changes.event_time.final_sliding_windows import FinalSlidingWindows
+from tidegate.operators.changes.event_time.final_windows import FinalWindows
+from tidegate.operators.changes.event_time.window_closing import Ticks, WindowClosing
+from tidegate.operators.changes.kept.held_state import HeldState
+from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.core.operator import UNBOUNDED
+from tidegate.operators.slices.slice_runs import SliceRuns
+from tidegate.operators.slices.state_joins import StateFunction, join_states
+from tidegate.operators.testing import MemoryState
+from tidegate.proto.errors import ExecutionError
+
+from ....searching import tries
+from ...test_sliding_windows import KEYS, STATES, counted, listed, naive, table
+
+Row = tuple[Any, ...]
+LENGTH: Final = 60
+OF_ANY_TYPE: Final = {
+    "least text": ("min", pa.string(), st.sampled_from(["", "a", "b", "bb", "ä"])),
+    "greatest decimal": ("max", pa.decimal128(38, 0), st.integers(-9, 9).map(lambda digit: Decimal(digit * 10**30))),
+    "greatest list": ("max", pa.list_(pa.int64()), st.lists(st.integers(0, 2), max_size=2)),
+    "sums": ("sum", pa.int64(), st.integers(-9, 9)),
+}
+ALL: Final[Mapping[str, tuple[StateFunction, pa.DataType, Any]]] = {**STATES, **OF_ANY_TYPE}
+SUMS: Final = pa.schema([pa.field("n", pa.int64(), False), ("k", pa.int64()), ("s", pa.int64()), ("m", pa.int64())])
+
+
+class Windows:
+    """The operator over slices that are a tick long, and the windows that have come from it."""
+
+    def __init__(
+        self,
+        schema: pa.Schema = SUMS,
+        functions: Sequence[StateFunction] = ("sum", "max"),
+        length: int = LENGTH,
+        step: int = 1,
+    ) -> None:
+        closing = WindowClosing(size=length, slide=step, offset=0, length=length, step=step, lateness=0, ticks=Ticks())
+        keys = len(schema) - 1 - len(functions)
+        self._new = lambda: FinalSlidingWindows(schema, schema, closing, functions, None, keys=keys, plan_path="here")
+        self.schema, self.closing, self.operator = schema, closing, self._new()
+        self.come: list[Row] = []
+
+    def feed(self, rows: Sequence[Row], watermark: int) -> list[Row]:
+        """The windows that come when these slices have, and the watermark is at this one."""
+        for batch in table(rows, self.schema).to_batches():
+            assert list(self.operator.receive(0, Change.of_batch(batch))) == []
+        answers = []
+        for change in self.operator.advance(watermark):
+            assert change.weights.tolist() == [1] * len(change)
+            answers += listed(pa.table(change.rows.to_arrays(self.schema.types), schema=self.schema))
+        self.come += answers
+        return answers
+
+    def restore(self, state: HeldState | MemoryState) -> None:
+        self.operator.save(state)
+        self.operator = self._new()
+        self.operator.load(state)
+
+    def closed(self, watermark: int) -> int:
+        """The slice behind the last window that has come at this watermark."""
+        return self.closing.last_closed(watermark) * self.closing.step + self.closing.length
+
+
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    data=st.data(),
+    of_keys=st.sampled_from([[], ["texts"], ["numbers", "floats"], ["decimals"], ["truth"]]),
+    of_states=st.lists(st.sampled_from(sorted(set(ALL) - {"floats"})), max_size=3, unique=True),
+    length=st.sampled_from([60, 61, 97, 7, 2]),
+    step=st.sampled_from([1, 7, 59]),
+    restored=st.sampled_from([None, HeldState, MemoryState]),
+)
+def test_windows_are_those_of_plain_python_however_the_stream_is_cut(
+    data: st.DataObject,
+    of_keys: list[str],
+    of_states: list[str],
+    length: int,
+    step: int,
+    restored: type[HeldState | MemoryState] | None,
+) -> None:
+    step, functions = min(step, length - 1), [ALL[name][0] for name in of_states]
+    fields = [pa.field("n", pa.int64(), False), *((f"k{key}", KEYS[key][0]) for key in of_keys)]
+    schema = pa.schema([*fields, *((name, ALL[name][1]) for name in of_states)])
+    slices = st.integers(-70, 200) | st.sampled_from([10**6, 10**6 + 30, 10**12])
+    keys = st.tuples(*(st.none() | KEYS[key][1] for key in of_keys))
+    states = st.tuples(*(ALL[name][2] if name == "count" else st.none() | ALL[name][2] for name in of_states))
+    groups = data.draw(st.dictionaries(st.tuples(slices, keys), states, max_size=40))
+    marks = sorted(data.draw(st.lists(st.integers(-100, 330) | st.sampled_from([10**6 + 50, 2 * 10**12]), max_size=6)))
+    windows, epochs = Windows(schema, functions, length, step), [[] for _ in range(len(marks) + 1)]
+    rows = [(slice_, *key, *own) for (slice_, key), own in groups.items()]
+    for row in rows:
+        at = data.draw(st.integers(0, len(marks)))
+        late = at > 0 and row[0] < windows.closed(marks[at - 1])
+        epochs[0 if late else at].append(row)
+    for epoch, mark in zip(epochs, [*marks, UNBOUNDED], strict=True):
+        windows.feed(epoch, mark)
+        if restored is not None:
+            windows.restore(restored())
+    assert hashable(windows.come) == hashable(naive(rows, functions, length, step, len(of_keys)))
+
+
+def hashable(rows: Sequence[Row]) -> Counter[Row]:
+    return counted([tuple(str(value) if isinstance(value, list) else value for value in row) for row in rows])
+
+
+@pytest.mark.parametrize("step", [1, 7])
+@pytest.mark.parametrize("watermarks", [range(0, 500, 3), range(0, 500, 61), [500]])
+def test_sums_of_floats_have_the_bits_of_windows_of_one_epoch(step: int, watermarks: Sequence[int]) -> None:
+    schema = pa.schema([pa.field("n", pa.int64(), False), ("k", pa.int64()), ("s", pa.float64())])
+    rows = [(at // 2, at % 2, 0.1 * at**3) for at in range(800) if at % 5]
+    windows = Windows(schema, ["sum"], step=step)
+    for low, high in zip([-1, *watermarks], watermarks, strict=False):
+        windows.feed([row for row in rows if low < row[0] <= high], high)
+        windows.restore(HeldState()) if high % 2 else None
+    windows.feed([], UNBOUNDED)
+    slices, keys, sums = table(rows, schema).combine_chunks().columns
+    runs = SliceRuns(slices.combine_chunks(), [keys.combine_chunks()], LENGTH, step)
+    (joined,) = join_states(["sum"], [sums.combine_chunks()], runs.rows)
+    expected = []
+    for numbers, frames in runs.frames(1_000):
+        of_frames = keys.take(pa.array(runs.rows.order[frames.first])).to_pylist()
+        bits = [value.hex() for value in joined.of(frames, pa.float64()).to_pylist()]
+        expected += zip(numbers.tolist(), of_frames, bits, strict=True)
+    assert sorted((number, key, value.hex()) for number, key, value in windows.come) == sorted(expected)
+
+
+def read_per_result(length: int) -> float:
+    """The rows and states read for each result of windows that are full of slices."""
+    windows, keys, turns = Windows(length=length), 5, 2 * length
+    for at in range(length):
+        windows.feed([(at, key, 1, at) for key in range(keys)], at)
+    before, results = windows.operator.touched, 0
+    for at in range(length, length + turns):
+        results += len(windows.feed([(at, key, 1, at) for key in range(keys)], at))
+    assert results == keys * turns
+    return (windows.operator.touched - before) / results
+
+
+def test_a_result_costs_the_same_however_many_slices_its_window_has() -> None:
+    """Over two turns of the window. A row is touched when it comes in, too."""
+    assert read_per_result(60) == pytest.approx(read_per_result(600), rel=0.05)
+    assert read_per_result(60) <= 7
+
+
+def test_windows_that_end_at_once_are_computed_from_rows_that_are_read_twice_at_most() -> None:
+    windows = Windows()
+    windows.feed([(at, 1, 1, 1) for at in range(3_000)], -1)
+    before = windows.operator.touched
+    assert len(windows.feed([], 3_000)) == 3_000
+    assert windows.operator.touched - before <= 2 * 3_000
+
+
+def test_a_key_that_is_gone_for_longer_than_a_window_comes_again() -> None:
+    windows, rows = Windows(), [(5, 1, 3, 9), (40, 1, 4, 1), (200, 1, 5, 2), (130, 2, 1, 1)]
+    for at in range(0, 400, 9):
+        windows.feed([row for row in rows if at <= row[0] < at + 9], at + 9)
+    assert counted(windows.come) == counted(naive(rows, ["sum", "max"], LENGTH, 1, 1))
+    assert max(row[2] for row in windows.come) == 7
+
+
+def test_a_checkpoint_of_the_operator_without_running_results_is_taken_over() -> None:
+    """Earlier versions gave these windows with the other operator."""
+    windows, rows = Windows(), [(at, at % 3, at, -at) for at in range(0, 90, 2)]
+    before = FinalWindows(
+        SUMS,
+        SUMS,
+        windows.closing,
+        Mock(return_value=pa.RecordBatch.from_pylist([], SUMS)),
+        in_order=False,
+        plan_path="",
+    )
+    for batch in table(rows, SUMS).to_batches():
+        list(before.receive(0, Change.of_batch(batch)))
+    list(before.advance(75))
+    state = MemoryState()
+    before.save(state)
+    windows.operator.load(state)
+    windows.feed([], UNBOUNDED)
+    wanted = [row for row in naive(rows, ["sum", "max"], LENGTH, 1, 1) if row[0] > 75 - LENGTH]
+    assert counted(windows.come) == counted(wanted)
+    assert FinalSlidingWindows.state_name() == FinalWindows.state_name()
+
+
+def test_keys_that_have_gone_take_no_memory() -> None:
+    windows, sizes = Windows(), []
+    for at in range(1_500):
+        windows.feed([(at, at, 1, 1)], at)
+        sizes.append(windows.operator.nbytes)
+    assert max(sizes) <= 3 * max(sizes[:150])
+
+
+def test_only_nulls_have_no_sum_and_no_greatest_value() -> None:
+    windows = Windows()
+    windows.feed([(0, None, None, None), (3, None, None, None), (61, None, 2, 3)], 100)
+    by_window = {number: (total, greatest) for number, _, total, greatest in windows.come}
+    assert by_window[0] == by_window[1] == (None, None)
+    assert by_window[2] == by_window[40] == (2, 3)
+
+
+def test_a_watermark_that_jumps_years_looks_at_slices_that_exist() -> None:
+    windows = Windows()
+    windows.feed([(0, 1, 1, 1)], 10)
+    before = windows.operator.touched
+    come = windows.feed([(10**13, 1, 2, 2), (3 * 10**13, 1, 3, 3)], 4 * 10**13)
+    assert len(come) == 3 * LENGTH - len(range(-59, 11 - LENGTH))
+    assert windows.operator.touched - before < 20
+
+
+def test_a_sum_may_pass_the_bounds_of_its_type_on_the_way() -> None:
+    """The two slices in the middle are the first ones of a block, and their sum is no sum of a window."""
+    windows, large = Windows(length=3), 2**63 - 1
+    come = windows.feed([(-1, 1, -large, 0), (0, 1, large, 0), (1, 1, 5, 0), (2, 1, -large, 0)], UNBOUNDED)
+    assert [row[2] for row in sorted(come)] == [-large, 0, 5, 5, 5 - large, -large]
+
+
+def test_a_window_whose_sum_is_beyond_its_type_is_an_error_that_names_the_key() -> None:
+    windows = Windows()
+    with pytest.raises(ExecutionError, match=r"here: a sum is 9223372036854775808, .* in the rows of the key .*7"):
+        windows.feed([(0, 7, 2**63 - 1, 0), (1, 7, 1, 0)], 100)
+
+
+@pytest.mark.parametrize("slice_", [-(2**63) + 5, 2**63 - 5])
+def test_slices_at_the_end_of_64_bits_are_an_error(slice_: int) -> None:
+    with pytest.raises(ExecutionError, match=r"windows of 60 slices with it begin or end beyond 64 bits"):
+        Windows().feed([(slice_, 1, 1, 1)], UNBOUNDED)
+
+
+def test_keys_of_one_hash_are_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rows, "hashes", lambda rows: np.zeros(len(rows), dtype=np.uint64))
+    windows, rows = Windows(), [(at % 70, at % 3, at, at) for at in range(200)]
+    rows = list({row[:2]: row for row in rows}.values())
+    for at in range(0, 150, 13):
+        windows.feed([row for row in rows if at <= row[0] < at + 13], at + 13)
+    assert counted(windows.come) == counted(naive(rows, ["sum", "max"], LENGTH, 1, 1))
