@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from .errors import ExecutionError
 from .values import FileSplit, SourceInfo
 
 
@@ -46,3 +47,19 @@ class FrameFeeds:
 
 
 Feeds: TypeAlias = "dict[str, FedFrame | list[FileSplit]]"
+
+
+def in_type_of_spark(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column in the type that Spark expects.
+
+    Raises `ExecutionError`, which names the column, if the type cannot hold a value: nanoseconds, or a number that is
+    too large for a schema that the user gave.
+    """
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as inexact:
+        raise ExecutionError(
+            f"Spark's type for column {field.name!r}, {field.type}, cannot hold all of its values: cast the column in "
+            f"the plan ({inexact})",
+            reason="UNSUPPORTED_COLUMN",
+        ) from inexact

@@ -196,6 +196,8 @@ def test_what_a_table_of_the_catalog_cannot_do_is_refused(in_catalog: SparkSessi
     with pytest.raises(Exception, match="a table of Spark's catalog cannot be written"):
         in_catalog.sql(f"CREATE TABLE more USING tidegate OPTIONS ({options_of(address)}) AS SELECT 1L AS k, 2L AS n")
     assert not in_catalog.catalog.tableExists("more")
+    with pytest.raises(Exception, match="give it in a statement that names the table once"):
+        in_catalog.sql(f"CREATE TABLE more USING tidegate OPTIONS ({options_of(address)}, pushFilters 'true')")
     in_catalog.sql("ALTER TABLE pairs ADD COLUMN m INT")
     with pytest.raises(Exception, match="reads a column 'm', which the result does not have; it has: k, n"):
         in_catalog.table("pairs").collect()

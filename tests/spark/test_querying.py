@@ -164,6 +164,13 @@ def test_an_error_of_the_rows_is_said(spark: SparkSession) -> None:
         answer.collect()
 
 
+def test_values_that_spark_cannot_hold_are_refused_by_the_name_of_their_column(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT '2024-01-01 00:00:00.000000001' AS text")
+    answer = tidegate.spark.sql("SELECT CAST(text AS timestamp) AS instant FROM rows", rows=rows)
+    with pytest.raises(PySparkException, match="column 'instant'"):
+        answer.collect()
+
+
 def test_spark_connect_computes_a_query_too(connected: SparkSession) -> None:
     rows = connected.range(1000).selectExpr("id % 7 AS k", "id AS v")
     answer = tidegate.spark.sql("SELECT k, sum(v) AS s FROM rows GROUP BY k ORDER BY k", rows=rows)

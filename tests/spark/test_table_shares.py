@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceReader, GreaterThan, InputPartition
 import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.executor.tasks import add_splits
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import FoundFile
 from tidegate.spark.data_source import table_shares
@@ -141,16 +142,55 @@ def test_a_share_that_is_not_read_whole_leaves_nothing(client: Client, folder: P
     assert client.tasks() == []
 
 
+def replaced(file: Path) -> None:
+    pq.write_table(EXPECTED, file)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {"replaced": replaced, "deleted": Path.unlink}
+
+
 @pytest.mark.usefixtures("worth_it")
-def test_files_that_have_changed_since_the_partitions_were_planned_are_refused(client: Client, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_files_that_have_changed_since_the_partitions_were_planned_are_refused(
+    client: Client, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
     write(tmp_path)
     reader = reader_of(client, tmp_path, partitions=2)
     first, second = reader.partitions()
-    pq.write_table(EXPECTED, tmp_path / "part-2.parquet")
+    change(tmp_path / "part-2.parquet")
     assert next(reader.read(first)).num_rows
     with pytest.raises(Refused, match="load the DataFrame again") as refused:
         list(reader.read(second))
     assert refused.value.reason == "RESULT_CHANGED"
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_files_that_change_while_a_share_is_read_are_refused(
+    client: Client, tmp_path: Path, change: Callable[[Path], None], here: bool
+) -> None:
+    write(tmp_path)
+    reader = reader_of(client, tmp_path, output_bytes=1 << 20)
+    [part] = reader.partitions()
+    share = part.value if here else replace(part.value, made_by=replace(part.value.made_by, version="0.0.1"))
+    rows = reader.read(InputPartition(share))
+    next(rows)
+    change(tmp_path / "part-2.parquet")
+    with pytest.raises(Refused, match="load the DataFrame again") as refused:
+        list(rows)
+    assert refused.value.reason == "RESULT_CHANGED"
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_a_folder_of_more_files_than_an_answer_lists_is_read_as_one_result(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(add_splits, "MOST_FOUND", 2)
+    reader = reader_of(client, folder, partitions=2)
+    parts = reader.partitions()
+    assert all(isinstance(part.value, Range) for part in parts)
+    assert read(reader, parts) == EXPECTED
 
 
 @pytest.mark.usefixtures("worth_it")
@@ -161,6 +201,18 @@ def test_filters_of_spark_are_applied_to_shares(client: Client, folder: Path) ->
     parts = filtering.partitions()
     assert all(isinstance(part.value, Share) for part in parts)
     assert read(filtering, parts)["k"].to_pylist() == list(range(999_991, 1_000_000))
+
+
+@pytest.mark.parametrize("threshold", [0, LARGE], ids=["shares", "ranges"])
+def test_values_that_spark_cannot_hold_are_refused_by_the_name_of_their_column(
+    client: Client, tmp_path: Path, threshold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_shares, "LEAST_BYTES", threshold)
+    pq.write_table(pa.table({"k": [1, 2], "t": pa.array([1_000, 2_001], pa.timestamp("ns"))}), tmp_path / "a.parquet")
+    reader = reader_of(client, tmp_path, sub.read_named_table("rows", {"k": sub.i64, "t": sub.precision_timestamp(9)}))
+    with pytest.raises(tidegate.ExecutionError, match="column 't'") as refused:
+        read(reader, reader.partitions())
+    assert refused.value.reason == "UNSUPPORTED_COLUMN"
 
 
 def grouped() -> sub.DataFrame:

@@ -109,6 +109,8 @@ def _literal(value: Any, type_: pa.DataType) -> Expression | None:
         case bool() if kinds.is_boolean(type_):
             literal.boolean = value
         case int() if kinds.is_signed_integer(type_) and not isinstance(value, bool):
+            if (value if value >= 0 else ~value).bit_length() >= type_.bit_width:
+                return None  # Spark reads the column in a wider type: the user gave a schema
             setattr(literal, _INTEGERS[type_.bit_width], value)
         case str() if kinds.is_string(type_) or kinds.is_large_string(type_):
             literal.string = value

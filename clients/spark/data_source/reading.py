@@ -14,9 +14,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...proto.errors import InvalidRequest, Refused, TidegateError
+from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.source_names import check_fed
-from ...proto.values import FileSplit, PlanBytes, TaskInfo
+from ...proto.spark_frames import in_type_of_spark
+from ...proto.values import FileSplit, FoundFile, PlanBytes, TaskInfo
 from ...task_options import ChosenOptions
 from ...transport.access import Access
 from ...transport.remote import RemoteService
@@ -61,7 +62,7 @@ class ResultOf:
             info = self._create(service, self.plan)
             try:
                 for name, split in self.tables.items() if finding else ():
-                    service.find_files(info.id, name, split)
+                    _files(service, info.id, name, split)
             finally:
                 service.delete_task(info.id)
         return info
@@ -75,7 +76,7 @@ class ResultOf:
         info = self._create(service, plan)
         try:
             [(source, split)] = self.tables.items()
-            parts = parts_of(service.find_files(info.id, source, split, pieces=True), self.partitions)
+            parts = parts_of(_files(service, info.id, source, split, pieces=True), self.partitions)
         finally:
             service.delete_task(info.id)
         if parts is None:
@@ -129,6 +130,18 @@ class ResultOf:
             service.delete_task(info.id)
             raise
         return info
+
+
+def _files(
+    service: RemoteService, task: str, source: str, split: FileSplit, *, pieces: bool = False
+) -> Sequence[FoundFile]:
+    """The files of a table; none if they are too many for one answer. Raises what is wrong with the table's path."""
+    try:
+        return service.find_files(task, source, split, pieces=pieces)
+    except Exhausted as many:
+        if many.reason != "TOO_MANY_FILES":
+            raise
+        return ()
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -260,4 +273,5 @@ def _in_types(rows: Generator[pa.RecordBatch], schema: StructType) -> Iterator[p
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     with closing(rows):
         for batch in rows:
-            yield batch.select(wanted.names).cast(wanted) if len(wanted) else batch.select([])
+            arrays = [in_type_of_spark(batch.column(field.name), field) for field in wanted]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch.select([])

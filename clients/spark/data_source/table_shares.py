@@ -39,6 +39,7 @@ LEAST_BYTES: Final = 32 << 20
 
 _CLOCK: Final = ("executionContextVariable", "execution_context_variable")
 _BY_ROW: Final = ("read ", "project", "filter")
+_CHANGED: Final = frozenset({"FILE_CHANGED", "FILE_MISSING", "FILE_NOT_FOUND"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def parts_of(files: Sequence[FoundFile], count: int) -> list[tuple[Part, ...]] |
     """The shares of so many partitions, of about as many rows each; None if the files cannot be shared out, or are few
     bytes.
     """
-    if sum(file.size for file in files) < LEAST_BYTES:
+    if not files or sum(file.size for file in files) < LEAST_BYTES:
         return None
     if any(file.format != "parquet" or file.folders or not file.pieces for file in files):
         return None
@@ -111,21 +112,27 @@ def share_rows(service: RemoteService, plan: PlanBytes, share: Share) -> Generat
     """The rows of a share, computed here if this process sees the files, else by the service."""
     if not share.parts:
         return
-    with _here(plan, share) as own:
+    with _as_planned(), _here(plan, share) as own:
         if own is not None:
             yield from _read(*own)
             return
-    try:
         task = _begun(service, plan, share)
-    except Refused as changed:
-        if changed.reason != "FILE_CHANGED":
+        with SharedResult(service, lambda _: task, share.options.idle_seconds).reading(task, Reader(1, 1)):
+            yield from _read(service, task)
+
+
+@contextmanager
+def _as_planned() -> Iterator[None]:
+    try:
+        yield
+    except TidegateError as changed:
+        if changed.reason not in _CHANGED:
             raise
         raise Refused(
-            "the files that the plan reads have changed since Spark planned its partitions: load the DataFrame again",
+            "the files that the plan reads have changed since Spark planned its partitions: load the DataFrame again "
+            f"({changed})",
             reason="RESULT_CHANGED",
         ) from changed
-    with SharedResult(service, lambda _: task, share.options.idle_seconds).reading(task, Reader(1, 1)):
-        yield from _read(service, task)
 
 
 def _read(service: Service, task: str) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,7 @@ from ....operators.writing.part_writer import PartWriter, WriteTarget
 from ....planner.physical.pipelines import RoundsNode, ScanNode, walk
 from ....planner.physical.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ....proto.errors import InternalError
+from ....proto.spark_frames import in_type_of_spark
 from ....proto.values import Determinism
 from ...pipelines.build_operators import OperatorFactory
 from ...pipelines.input_progress import EndedStatements
@@ -272,7 +273,7 @@ class _Channel:
         with closing(self._rows()) as rows:
             for batch in rows:
                 arrays = batch.columns or [pa.nulls(batch.num_rows)]  # Spark gets no rows without columns
-                columns = [column.cast(field.type) for column, field in zip(arrays, schema, strict=True)]
+                columns = list(map(in_type_of_spark, arrays, schema))
                 yield batch_of_columns(columns, batch.num_rows, schema)
         self._inbox.drain()
 
