@@ -26,7 +26,7 @@ from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.plans import plan_bytes
 from tidegate.proto.values import Barrier, Committed, PlanBytes
 from tidegate.spark.data_source.catalog_tables import with_options
-from tidegate.spark.data_source.datasource import FILTERS
+from tidegate.spark.data_source.datasource import FILTERS, TidegateSource
 from tidegate.spark.data_source.plan_parts import _names, part_of
 from tidegate.spark.data_source.writing import Sent, Sink
 from tidegate.task import Task
@@ -306,6 +306,27 @@ def test_what_is_wrong_is_said_when_the_frame_is_made(
 ) -> None:
     with pytest.raises(Exception, match=sentence):
         reading.option(option, value).load()
+
+
+ALIKE = plan(read("a", "k", "n"), "k", "k").json
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"limit": str(2**63)}, "must be at most 9223372036854775807"),
+        ({"idle_seconds": "soon"}, "idle_seconds='soon' must be a number of seconds"),
+        ({"columns": "k,k"}, "column 'k' would be read twice"),
+        ({"plan": ALIKE}, "column 'k' would be read twice"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_an_option_without_a_meaning_is_refused_by_its_name(
+    address: str, options: dict[str, str], sentence: str
+) -> None:
+    source = {"server": address, "plan": PAIRS, "table.a": str(served[address] / "rows.parquet")}
+    with pytest.raises(tidegate.InvalidRequest, match=sentence):
+        TidegateSource({**source, **options}).schema()
 
 
 def test_an_epoch_of_a_task_is_read_without_being_acknowledged(

@@ -54,6 +54,7 @@ _WRITING: Final = _REACHING | {
     "checkpointlocation",
 }
 _NUMBERS: Final = ("memory_limit", "spill_quota", "output_bytes")
+_LARGEST: Final = 2**63 - 1
 _TABLE: Final = "table."
 _PARAMETER: Final = "parameter."
 FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
@@ -216,7 +217,7 @@ def _task_options(options: Mapping[str, str]) -> ChosenOptions:
         raise InvalidRequest(f"executor={executor!r} must be local or spark", reason="UNKNOWN_OPTION")
     if "time_zone" in options:
         values["time_zone"] = options["time_zone"]
-    return chosen({**values, "idle_seconds": float(options.get("idle_seconds", KEPT_SECONDS))})
+    return chosen({**values, "idle_seconds": _seconds(options, "idle_seconds", KEPT_SECONDS)})
 
 
 def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
@@ -225,7 +226,17 @@ def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
         return default
     if not text.strip().isdecimal():
         raise InvalidRequest(f"{name}={text!r} must be a whole number")
-    return int(text)
+    if (number := int(text)) > _LARGEST:
+        raise InvalidRequest(f"{name}={text!r} must be at most {_LARGEST}")
+    return number
+
+
+def _seconds(options: Mapping[str, str], name: str, default: float) -> float:
+    text = options.get(name, str(default))
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidRequest(f"{name}={text!r} must be a number of seconds") from None
 
 
 def _channels(options: Mapping[str, str]) -> int:

@@ -84,15 +84,20 @@ class ResultOf:
         return [Share(source, of_share, info.options, service.capabilities()) for of_share in parts]
 
     def selected(self, schema: pa.Schema) -> pa.Schema:
-        if self.columns is None:
-            return schema
-        missing = [name for name in self.columns if name not in schema.names]
-        if missing:
-            raise InvalidRequest(
-                f"the result has no column {missing[0]!r}; there are: {', '.join(schema.names)}",
-                reason="MISSING_COLUMN",
-            )
-        return pa.schema([schema.field(name) for name in self.columns])
+        """The columns to read, each of which has a name of its own. Raises `InvalidRequest` for others."""
+        chosen = list(schema.names) if self.columns is None else list(self.columns)
+        for name in chosen:
+            if name not in schema.names:
+                raise InvalidRequest(
+                    f"the result has no column {name!r}; there are: {', '.join(schema.names)}", reason="MISSING_COLUMN"
+                )
+            if max(schema.names.count(name), chosen.count(name)) > 1:
+                raise InvalidRequest(
+                    f"column {name!r} would be read twice, and Spark tells columns of a data source apart by their "
+                    "names: name each column once, in the plan and in option('columns', ...)",
+                    reason="UNSUPPORTED_COLUMN",
+                )
+        return pa.schema([schema.field(name) for name in chosen])
 
     def on_cores(self, cores: int) -> ResultOf:
         """The result of which "auto" channels are chosen for so many cores; 0 if the channels are not "auto"."""
