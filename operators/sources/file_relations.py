@@ -9,7 +9,8 @@ DuckDB must give exactly the rows that `scan` gives; `native_obstacle` says why 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import ceil
 from typing import Final, TypeAlias
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import SplitError
+from ...proto.values import MissingColumns
 from ..arrays.casts import plain
 from ..core.column import Column
 from ..core.piece import FilePiece, Piece
@@ -33,6 +35,7 @@ _POSITIONS: Final = ("file_index", "file_row_number")
 _WIDEST: Final = 8 << 10
 #: The most bytes of pages that DuckDB may hold of a file.
 _LARGEST_PART: Final = 64 << 20
+_READINGS_KEPT: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,7 +84,7 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
             return f"{piece.path} has pages or lists that take {piece.part_bytes:,} bytes, which DuckDB does not bound"
         alike = seen is not None and _same_meaning(seen, piece)
         if not alike or piece.partition:
-            obstacle = _schema_obstacle(piece, piece.schema, columns)
+            obstacle = _known_obstacle(piece, piece.schema, columns)
             if obstacle is not None:
                 return f"{piece.path}: {obstacle}"
         seen = piece
@@ -93,6 +96,40 @@ def _same_meaning(left: FilePiece, right: FilePiece) -> bool:
     assert left.schema is not None
     missing = left.missing_columns is right.missing_columns and (left.number is None) == (right.number is None)
     return missing and left.int96 == right.int96 and left.schema.equals(right.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A way to read a piece. Equal for pieces of the same schema and columns, which are compared by identity: their
+    numbers are theirs for as long as this value holds them.
+    """
+
+    numbers: tuple[int, int]
+    int96: frozenset[str]
+    missing: MissingColumns | None
+    is_numbered: bool
+    schema: pa.Schema = field(compare=False)
+    columns: tuple[Column, ...] = field(compare=False)
+
+
+@lru_cache(_READINGS_KEPT)
+def _found_free(_reading: _Reading) -> list[bool]:
+    """A place to note that nothing hinders this reading: many splits of one file are read alike."""
+    return []
+
+
+def _known_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Column]) -> str | None:
+    if piece.partition:
+        return _schema_obstacle(piece, schema, columns)
+    wanted = tuple(columns)  # a tuple itself; a list, which may change, never is what it was
+    numbers, is_numbered = (id(schema), id(wanted)), piece.number is not None
+    found_free = _found_free(_Reading(numbers, piece.int96, piece.missing_columns, is_numbered, schema, wanted))
+    if found_free:
+        return None
+    obstacle = _schema_obstacle(piece, schema, columns)
+    if obstacle is None:
+        found_free.append(True)
+    return obstacle
 
 
 def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Column]) -> str | None:

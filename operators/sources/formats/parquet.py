@@ -2,7 +2,8 @@
 
 Row groups are read one after the other, so a reader that stops early has not decoded the next one. The first row group
 comes in small batches, because a caller waits for its first rows. Later ones come in larger batches, which cost less:
-of more rows where these are narrow, and of more bytes where they are wide, as far as the task has memory.
+of more rows where these are narrow, and of more bytes where they are wide, as far as the task has memory. A split that
+is one row group of many is a part of a larger read: it comes in the largest batches.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, chain, pairwise, repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....proto.arrow.parquet_footer import Footer, read_footer, whole_number
-from ....proto.arrow.parquet_instants import INT96_UNIT, int96_columns, with_instants
+from ....proto.arrow.parquet_instants import int96_columns, with_instants
 from ....proto.arrow.validation import each_validated, validated_schema
 from ...core.batches import batch_of
 from ...core.column import Column
@@ -28,6 +29,7 @@ from ..int96_check import Instants
 from .format import BATCH_ROWS, numbered, part_too_large, room
 from .matching import Names, describe
 from .parquet_long_lists import LongLists, long_lists
+from .parquet_opening import leaves_of, opening_of, wanted_names
 from .parquet_pages import has_checksums
 from .parquet_widths import Widths
 from .row_ranges import cut, within
@@ -42,11 +44,15 @@ _LATER_SHARE: Final = 256
 _FEW_BYTES: Final = 8 * BATCH_BYTES
 #: The rows of a file that DuckDB decodes together.
 VECTOR_ROWS: Final = 2_048
-#: Up to so many bytes of a row group's wanted columns are read without buffers, by one request a column.
-_WHOLE_BYTES: Final = 16 << 20
-#: In larger row groups so many bytes of each column are held and read at once.
-_BUFFER_BYTES: Final = 256 << 10
 _FILES_KEPT: Final = 64
+
+
+class _Sizes(NamedTuple):
+    """The most rows of the batches of a row group, and about their most bytes: of any rows, and of narrow ones."""
+
+    rows: int
+    bytes: int
+    bytes_of_narrow: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ def _kept(_state: State, _columns: tuple[Column, ...]) -> list[_Facts]:
 def _facts_of(file: pa.NativeFile, footer: Footer, columns: Sequence[Column], state: State | None) -> _Facts:
     metadata = pq.read_metadata(file)
     schema = validated_schema(with_instants(metadata.schema.to_arrow_schema().remove_metadata(), footer))
-    wanted = _leaves(footer, _wanted(schema, columns))
+    wanted = leaves_of(footer, wanted_names(schema, columns))
     widths = Widths(file, metadata, footer, state)
     numbers = [number for number, group in enumerate(footer.groups) if group.rows]  # others have no pages
     part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
@@ -133,15 +139,13 @@ class ParquetReader:
         )
         self._file = filesystem.open_input_file(piece.path)
         try:
-            self._footer = read_footer(self._file)
-            metadata = pq.read_metadata(self._file)
-            wanted = _wanted(validated_schema(metadata.schema.to_arrow_schema()), columns)
-            buffer_bytes = _buffer_bytes(self._footer, _leaves(self._footer, wanted))
-            self._open = partial(_opened, self._file, metadata, buffer_bytes)
+            opening = opening_of(self._file, columns, _state(filesystem))
+            self._footer = opening.footer
+            self._open = partial(opening.open, self._file)
             self._parquet = self._open()
-            self._widths = Widths(self._file, metadata, self._footer, _state(filesystem))
-            self._instants = Instants(self._footer, metadata.metadata, describe(piece))
-            self.schema = validated_schema(with_instants(self._parquet.schema_arrow.remove_metadata(), self._footer))
+            self._widths = Widths(self._file, opening.metadata, self._footer, _state(filesystem))
+            self._instants = Instants(self._footer, opening.metadata.metadata, describe(piece))
+            self.schema = opening.schema
         except BaseException:
             self._file.close()
             raise
@@ -155,11 +159,11 @@ class ParquetReader:
             return
         names = [self.schema.field(i).name for i in indices]
         later = max(BATCH_BYTES, min(_LATER_BYTES, self._largest // _LATER_SHARE))
+        is_part = len(groups) == 1 < len(self._footer.groups)
+        sizes = [_Sizes(_LATER_ROWS, later, later)] if is_part else [_Sizes(BATCH_ROWS, BATCH_BYTES, BATCH_BYTES)]
+        all_sizes = chain(sizes, repeat(_Sizes(_LATER_ROWS, later, BATCH_BYTES)))
         read = chain.from_iterable(
-            self._read(group, names, most, size)
-            for group, (most, size) in zip(
-                groups, chain([(BATCH_ROWS, BATCH_BYTES)], repeat((_LATER_ROWS, later))), strict=False
-            )
+            self._read(group, names, size) for group, size in zip(groups, all_sizes, strict=False)
         )
         encoded = any(is_encoded(self.schema.field(index).type) for index in indices)
         for start, batch in within(read, first, self._rows):
@@ -170,11 +174,11 @@ class ParquetReader:
             else:
                 yield from numbered(start, wanted, _LATER_ROWS, later)
 
-    def _read(self, group: int, names: Sequence[str], most: int, size: int) -> Iterator[pa.RecordBatch]:
-        leaves = _leaves(self._footer, set(names))
+    def _read(self, group: int, names: Sequence[str], sizes: _Sizes) -> Iterator[pa.RecordBatch]:
+        leaves = leaves_of(self._footer, set(names))
         self._check_pages(group, leaves)
-        rows = self._even_rows(group, leaves, most, size)
-        counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
+        rows = self._even_rows(group, leaves, sizes)
+        counts = self._widths.row_counts(group, leaves, sizes.rows, self._largest) if rows is None else repeat(rows)
         lists = self._long_lists(group, names)
         others = [name for name in names if name not in {column.field.name for column in lists}]
         coded = {} if rows is None else self._coded(group, others, rows)
@@ -184,7 +188,7 @@ class ParquetReader:
         else:
             decoded = self._by_dictionaries(group, others, rows or 0, coded)
             batches = _with_others(lists, decoded or self._by_pyarrow(self._parquet, group, others, counts))
-        for batch in self._instants.checked(batches, self._seconds(group, self._instants.among(names), most)):
+        for batch in self._instants.checked(batches, self._seconds(group, self._instants.among(names), sizes)):
             read += batch.num_rows
             if read > promised:
                 break
@@ -192,15 +196,15 @@ class ParquetReader:
         if read != promised:
             raise pa.ArrowInvalid(f"row group {group} has other than the {promised:,} rows that its footer says")
 
-    def _seconds(self, group: int, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+    def _seconds(self, group: int, names: Sequence[str], sizes: _Sizes) -> Iterator[pa.RecordBatch]:
         """The columns of a row group that have INT96 inside, with instants in seconds, which do not wrap round."""
         if not names:
             return iter(())
         if self._in_seconds is None:
             self._in_seconds = self._open(unit="s")
-        leaves = _leaves(self._footer, set(names))
-        rows = self._even_rows(group, leaves, most)
-        counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
+        leaves = leaves_of(self._footer, set(names))
+        rows = self._even_rows(group, leaves, sizes._replace(bytes=BATCH_BYTES))
+        counts = self._widths.row_counts(group, leaves, sizes.rows, self._largest) if rows is None else repeat(rows)
         return self._by_pyarrow(self._in_seconds, group, names, counts)
 
     def _by_pyarrow(
@@ -264,13 +268,13 @@ class ParquetReader:
         pages = self._widths.dictionaries(group, leaves, rows)
         return {name: pages[at].values for name, at in zip(texts, leaves, strict=True) if at in pages}
 
-    def _even_rows(self, group: int, leaves: Sequence[int], most: int, size: int = BATCH_BYTES) -> int | None:
+    def _even_rows(self, group: int, leaves: Sequence[int], sizes: _Sizes) -> int | None:
         """The number of rows to decode at a time; None where it is not always the same."""
         known = self._row_bytes
         has_lists = any(self._footer.leaves[at].repeats for at in leaves)
-        if known is not None and known * most <= _FEW_BYTES and not has_lists:
-            return rows_within(BATCH_BYTES, known, most)
-        return self._widths.even_rows(group, leaves, most, self._largest, size)
+        if known is not None and known * sizes.rows <= _FEW_BYTES and not has_lists:
+            return rows_within(sizes.bytes_of_narrow, known, sizes.rows)
+        return self._widths.even_rows(group, leaves, sizes.rows, self._largest, sizes.bytes)
 
     def _check_pages(self, group: int, leaves: Sequence[int]) -> None:
         """Raise `PartTooLarge` where the pages of these leaves take more than there is room for."""
@@ -324,48 +328,8 @@ def _with_others(lists: Sequence[LongLists], batches: Iterator[pa.RecordBatch]) 
         yield batch_of(columns, batch.num_rows, pa.schema(fields))
 
 
-def _opened(
-    file: pa.NativeFile,
-    metadata: pq.FileMetaData,
-    buffer_bytes: int,
-    dictionaries: frozenset[str] = frozenset(),
-    unit: str = INT96_UNIT,
-) -> pq.ParquetFile:
-    return pq.ParquetFile(
-        file,
-        metadata=metadata,
-        read_dictionary=sorted(dictionaries),
-        pre_buffer=False,
-        buffer_size=buffer_bytes,
-        page_checksum_verification=True,
-        coerce_int96_timestamp_unit=unit,
-    )
-
-
-def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
-    """The columns that the plan asks for, by their names in the file."""
-    names = Names(schema.names)
-    indices = (names.position(column.name) for column in columns)
-    return {names.all[index] for index in indices if index is not None}
-
-
 def _state(files: Files) -> State | None:
     return files.state if isinstance(files, PieceFiles) else None
-
-
-def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
-    """The bytes to hold of each column that is read. 0 reads a column's chunk as a whole, which takes no more memory
-    where the chunks of a row group are no larger than their buffers would be.
-    """
-    for group in footer.groups:
-        if sum(group.chunks[at].compressed for at in leaves) > max(_WHOLE_BYTES, len(leaves) * _BUFFER_BYTES):
-            return _BUFFER_BYTES
-    return 0
-
-
-def _leaves(footer: Footer, names: set[str]) -> list[int]:
-    """The positions of the leaves of these columns."""
-    return [at for at, leaf in enumerate(footer.leaves) if leaf.path[0] in names]
 
 
 def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
