@@ -18,7 +18,7 @@ from .order.rank_shares import Wanted, WindowCut, share
 from .order.reused_memory import ReusedMemory
 from .order.shuffle import Positions, Window, permutation, repeats
 from .packing import Pack, packed
-from .row_gathering import RowGathering, Values, joined, own, part, size_of
+from .row_gathering import RowGathering, Values, even_parts, joined, own, part, size_of
 from .row_placing import RowPlacing
 
 Columns: TypeAlias = tuple[Values, ...]
@@ -207,22 +207,24 @@ class BatchRuns:
     def _full_batches(self, window: ReadWindow, cut: WindowCut, rows: Columns) -> tuple[list[Ready], int]:
         """The batches, and how many of the taken rows they have."""
         low, high = share(self._wanted.size, self._wanted.rank, self._wanted.ranks)
-        ready: list[Ready] = []
-        used = 0
-        for number in cut.numbers:
-            width = high - low
-            begun: Columns | None = None
-            if cut.row_of(number) < cut.start and self._carry is not None:
-                first, end = cut.carried_share()
-                begun = tuple(part(values, first, end) for values in self._carry)
-                width -= end - first
-            columns = tuple(part(values, used, used + width) for values in rows)
-            if begun is not None:
-                columns = tuple(map(_both, begun, columns))
-            used += width
-            batch = Batch(epoch=window.epoch, number=number, rows=high - low)
-            ready.append(Ready(columns, batch, self._after(window, cut, number)))
-        return ready, used
+        numbers, used = cut.numbers, 0
+        batches: list[Columns] = []
+        if self._carry is not None and numbers and cut.row_of(numbers[0]) < cut.start:
+            first, end = cut.carried_share()
+            used = high - low - (end - first)
+            begun = (part(values, first, end) for values in self._carry)
+            batches.append(tuple(map(_both, begun, (part(values, 0, used) for values in rows))))
+        whole = len(numbers) - len(batches)
+        batches += zip(*(even_parts(values, used, high - low, whole) for values in rows), strict=True)
+        ready = [
+            Ready(
+                columns,
+                Batch(epoch=window.epoch, number=number, rows=high - low),
+                self._after(window, cut, number),
+            )
+            for number, columns in zip(numbers, batches, strict=True)
+        ]
+        return ready, used + whole * (high - low)
 
     def _after(self, window: ReadWindow, cut: WindowCut, number: int) -> Position:
         row = cut.row_of(number + 1)

@@ -83,6 +83,14 @@ def part(values: Values, first: int, end: int) -> Values:
     return values[first:end] if isinstance(values, np.ndarray) else values.slice(first, end - first)
 
 
+def even_parts(values: Values, first: int, width: int, count: int) -> list[Values]:
+    """So many parts of `width` rows, from row `first` on, in the same memory."""
+    if not isinstance(values, np.ndarray):
+        return [values.slice(first + at * width, width) for at in range(count)]
+    # NumPy takes the rows of an array of one more dimension apart in half the time of a loop in Python.
+    return list(values[first : first + count * width].reshape(count, width, *values.shape[1:]))
+
+
 def joined(parts: Sequence[Values]) -> Values:
     """The rows of all parts. One part alone is itself."""
     if len(parts) == 1:
