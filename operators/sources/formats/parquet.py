@@ -31,6 +31,7 @@ from .matching import Names, describe
 from .parquet_long_lists import LongLists, long_lists
 from .parquet_opening import leaves_of, opening_of, wanted_names
 from .parquet_pages import has_checksums
+from .parquet_plain_numbers import PlainNumbers, plain_numbers
 from .parquet_widths import Widths
 from .row_ranges import cut, within
 
@@ -139,11 +140,12 @@ class ParquetReader:
         )
         self._file = filesystem.open_input_file(piece.path)
         try:
-            opening = opening_of(self._file, columns, _state(filesystem))
+            self._state = _state(filesystem)
+            opening = opening_of(self._file, columns, self._state)
             self._footer = opening.footer
             self._open = partial(opening.open, self._file)
             self._parquet = self._open()
-            self._widths = Widths(self._file, opening.metadata, self._footer, _state(filesystem))
+            self._widths = Widths(self._file, opening.metadata, self._footer, self._state)
             self._instants = Instants(self._footer, opening.metadata.metadata, describe(piece))
             self.schema = opening.schema
         except BaseException:
@@ -179,15 +181,15 @@ class ParquetReader:
         self._check_pages(group, leaves)
         rows = self._even_rows(group, leaves, sizes)
         counts = self._widths.row_counts(group, leaves, sizes.rows, self._largest) if rows is None else repeat(rows)
-        lists = self._long_lists(group, names)
-        others = [name for name in names if name not in {column.field.name for column in lists}]
+        undecoded = self._undecoded(group, names, rows)
+        others = [name for name in names if name not in {column.field.name for column in undecoded}]
         coded = {} if rows is None else self._coded(group, others, rows)
         read, promised = 0, self._footer.groups[group].rows
-        if lists and not others:
-            batches = _without_others(lists, promised, counts)
+        if undecoded and not others:
+            batches = _without_others(undecoded, promised, counts)
         else:
             decoded = self._by_dictionaries(group, others, rows or 0, coded)
-            batches = _with_others(lists, decoded or self._by_pyarrow(self._parquet, group, others, counts))
+            batches = _with_others(undecoded, decoded or self._by_pyarrow(self._parquet, group, others, counts))
         for batch in self._instants.checked(batches, self._seconds(group, self._instants.among(names), sizes)):
             read += batch.num_rows
             if read > promised:
@@ -251,13 +253,18 @@ class ParquetReader:
             self._dictionaries = names, self._open(names)
         return self._dictionaries[1]
 
-    def _long_lists(self, group: int, names: Sequence[str]) -> list[LongLists]:
-        """The columns of a row group that need not be decoded."""
+    def _undecoded(self, group: int, names: Sequence[str], rows: int | None) -> list[LongLists | PlainNumbers]:
+        """The columns of a row group that need not be decoded. Numbers are read at once, so the row group has to be one
+        batch of `rows`.
+        """
         if self._descriptor is None:
             return []
-        fields = map(self.schema.field, names)
+        fields = [self.schema.field(name) for name in names]
+        found: list[LongLists | PlainNumbers] = []
+        if rows is not None and rows >= self._footer.groups[group].rows:
+            found += plain_numbers(self._file, self._descriptor, self._footer, group, fields, self._state)
         columns = (long_lists(self._file, self._descriptor, self._footer, group, field) for field in fields)
-        return [column for column in columns if column is not None]
+        return found + [column for column in columns if column is not None]
 
     def _coded(self, group: int, names: Sequence[str], rows: int) -> dict[str, int]:
         """The columns to read as dictionaries, with the numbers of the dictionaries' values. pyarrow would take a name
@@ -307,25 +314,29 @@ class ParquetReader:
         self._file.close()
 
 
-def _without_others(lists: Sequence[LongLists], rows: int, counts: Iterator[int]) -> Iterator[pa.RecordBatch]:
+def _without_others(
+    columns: Sequence[LongLists | PlainNumbers], rows: int, counts: Iterator[int]
+) -> Iterator[pa.RecordBatch]:
     """The rows of a row group of which no column has to be decoded."""
-    schema = pa.schema([column.field for column in lists])
+    schema = pa.schema([column.field for column in columns])
     while rows:
         count = min(rows, next(counts))
-        yield batch_of([column.take(count) for column in lists], count, schema)
+        yield batch_of([column.take(count) for column in columns], count, schema)
         rows -= count
 
 
-def _with_others(lists: Sequence[LongLists], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _with_others(
+    columns: Sequence[LongLists | PlainNumbers], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """The batches of the other columns, with these columns behind them."""
-    if not lists:
+    if not columns:
         yield from batches
         return
     for batch in batches:
-        fields, columns = list(batch.schema), batch.columns
-        fields += [column.field for column in lists]
-        columns += [column.take(batch.num_rows) for column in lists]
-        yield batch_of(columns, batch.num_rows, pa.schema(fields))
+        fields, arrays = list(batch.schema), batch.columns
+        fields += [column.field for column in columns]
+        arrays += [column.take(batch.num_rows) for column in columns]
+        yield batch_of(arrays, batch.num_rows, pa.schema(fields))
 
 
 def _state(files: Files) -> State | None:

@@ -26,7 +26,7 @@ from .parquet_rows import row_starts
 
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
 #: The physical type whose values are those of an Arrow type.
-_PHYSICAL: Final = {
+PHYSICAL: Final = {
     pa.int32(): _INT32,
     pa.uint32(): _INT32,
     pa.int64(): _INT64,
@@ -35,7 +35,7 @@ _PHYSICAL: Final = {
     pa.float64(): _DOUBLE,
 }
 #: Smaller chunks are decoded sooner than their pages are looked at.
-_WORTH_BYTES: Final = 64 << 10
+WORTH_BYTES: Final = 64 << 10
 #: The values of a list, on average. Levels of shorter lists are decoded sooner by pyarrow: here each list takes a
 #: microsecond or two.
 _LONG: Final = 512
@@ -90,7 +90,7 @@ class LongLists:
             if low >= high:
                 break
             part = view[(low - first) * self._width : (high - first) * self._width]
-            _fill(self._descriptor, part, span.at + (low - span.first) * self._width)
+            fill(self._descriptor, part, span.at + (low - span.first) * self._width)
         return pa.Array.from_buffers(self.field.type.value_type, end - first, [None, buffer], 0)
 
 
@@ -106,7 +106,7 @@ def long_lists(file: RandomFile, descriptor: int, footer: Footer, group: int, fi
     if (
         chunk.codec
         or chunk.has_dictionary
-        or chunk.compressed < _WORTH_BYTES
+        or chunk.compressed < WORTH_BYTES
         or not _LONG * rows <= chunk.values < _MOST
     ):
         return None
@@ -129,7 +129,7 @@ def _leaf_position(footer: Footer, field: pa.Field) -> int | None:
     if len(positions) != 1:
         return None
     leaf = footer.leaves[positions[0]]
-    has_numbers = leaf.repeats == 1 and leaf.physical == _PHYSICAL.get(field.type.value_type)
+    has_numbers = leaf.repeats == 1 and leaf.physical == PHYSICAL.get(field.type.value_type)
     return positions[0] if has_numbers else None
 
 
@@ -172,7 +172,7 @@ def _starts(levels: bytes, count: int) -> Counts:
     return np.concatenate([np.empty(0, np.int64), *row_starts(levels, 1, count)])
 
 
-def _fill(descriptor: int, view: memoryview, at: int) -> None:
+def fill(descriptor: int, view: memoryview, at: int) -> None:
     """Fill the view with the file's bytes from `at` on."""
     while len(view):
         read = os.preadv(descriptor, [view], at)
