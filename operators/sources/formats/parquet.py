@@ -3,7 +3,7 @@
 Row groups are read one after the other, so a reader that stops early has not decoded the next one. The first row group
 comes in small batches, because a caller waits for its first rows. Later ones come in larger batches, which cost less:
 of more rows where these are narrow, and of more bytes where they are wide, as far as the task has memory. A split that
-is one row group of many is a part of a larger read: it comes in the largest batches.
+is a small part of a file is a part of a larger read: each of its row groups comes as one batch.
 """
 
 from __future__ import annotations
@@ -161,12 +161,11 @@ class ParquetReader:
             return
         names = [self.schema.field(i).name for i in indices]
         later = max(BATCH_BYTES, min(_LATER_BYTES, self._largest // _LATER_SHARE))
-        is_part = len(groups) == 1 < len(self._footer.groups)
-        sizes = [_Sizes(_LATER_ROWS, later, later)] if is_part else [_Sizes(BATCH_ROWS, BATCH_BYTES, BATCH_BYTES)]
-        all_sizes = chain(sizes, repeat(_Sizes(_LATER_ROWS, later, BATCH_BYTES)))
-        read = chain.from_iterable(
-            self._read(group, names, size) for group, size in zip(groups, all_sizes, strict=False)
-        )
+        first_sizes = _Sizes(BATCH_ROWS, BATCH_BYTES, BATCH_BYTES)
+        sizes = chain([first_sizes], repeat(_Sizes(_LATER_ROWS, later, BATCH_BYTES)))
+        if self._is_part(groups, later):
+            sizes = repeat(_Sizes(_LATER_ROWS, later, later))
+        read = chain.from_iterable(self._read(group, names, size) for group, size in zip(groups, sizes, strict=False))
         encoded = any(is_encoded(self.schema.field(index).type) for index in indices)
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.
@@ -175,6 +174,11 @@ class ParquetReader:
                 yield start, wanted
             else:
                 yield from numbered(start, wanted, _LATER_ROWS, later)
+
+    def _is_part(self, groups: Sequence[int], most: int) -> bool:
+        """True for some row groups of a file whose rows are at most so many bytes."""
+        rows = sum(self._footer.groups[group].rows for group in groups)
+        return len(groups) < len(self._footer.groups) and self._row_bytes is not None and rows * self._row_bytes <= most
 
     def _read(self, group: int, names: Sequence[str], sizes: _Sizes) -> Iterator[pa.RecordBatch]:
         leaves = leaves_of(self._footer, set(names))

@@ -35,7 +35,7 @@ PHYSICAL: Final = {
     pa.float64(): _DOUBLE,
 }
 #: Smaller chunks are decoded sooner than their pages are looked at.
-WORTH_BYTES: Final = 64 << 10
+_WORTH_BYTES: Final = 64 << 10
 #: The values of a list, on average. Levels of shorter lists are decoded sooner by pyarrow: here each list takes a
 #: microsecond or two.
 _LONG: Final = 512
@@ -106,7 +106,7 @@ def long_lists(file: RandomFile, descriptor: int, footer: Footer, group: int, fi
     if (
         chunk.codec
         or chunk.has_dictionary
-        or chunk.compressed < WORTH_BYTES
+        or chunk.compressed < _WORTH_BYTES
         or not _LONG * rows <= chunk.values < _MOST
     ):
         return None

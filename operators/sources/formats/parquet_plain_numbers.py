@@ -20,11 +20,13 @@ from ....proto.arrow.parquet_footer import Footer, Leaf, RandomFile
 from ....proto.arrow.thrift import Damaged
 from ..file_versions import State
 from .parquet_headers import Page, pages
-from .parquet_long_lists import PHYSICAL, WORTH_BYTES, fill
+from .parquet_long_lists import PHYSICAL, fill
 
 _FILES_KEPT: Final = 64
 #: Files of more chunks are looked through for each split.
 _CHUNKS_KEPT: Final = 4_096
+#: Smaller chunks are decoded sooner than their pages are looked at.
+_WORTH_BYTES: Final = 16 << 10
 #: Columns that are not wanted are read, too, if they have fewer bytes: another call costs more.
 _GAP_BYTES: Final = 16 << 10
 #: A call of the system fills so many places.
@@ -96,7 +98,7 @@ def _layout(file: RandomFile, footer: Footer, group: int, field: pa.Field) -> _L
         return None
     leaf, chunk = footer.leaves[positions[0]], footer.groups[group].chunks[positions[0]]
     is_plain = len(leaf.path) == 1 and not leaf.repeats and leaf.physical == PHYSICAL[field.type]
-    if not is_plain or chunk.codec or chunk.has_dictionary or chunk.nulls or chunk.compressed < WORTH_BYTES:
+    if not is_plain or chunk.codec or chunk.has_dictionary or chunk.nulls or chunk.compressed < _WORTH_BYTES:
         return None
     found: list[_Values] = []
     try:
