@@ -162,7 +162,7 @@ class ParquetReader:
         names = [self.schema.field(i).name for i in indices]
         later = max(BATCH_BYTES, min(_LATER_BYTES, self._largest // _LATER_SHARE))
         first_sizes = _Sizes(BATCH_ROWS, BATCH_BYTES, BATCH_BYTES)
-        sizes = chain([first_sizes], repeat(_Sizes(_LATER_ROWS, later, BATCH_BYTES)))
+        sizes: Iterator[_Sizes] = chain([first_sizes], repeat(_Sizes(_LATER_ROWS, later, BATCH_BYTES)))
         if self._is_part(groups, later):
             sizes = repeat(_Sizes(_LATER_ROWS, later, later))
         read = chain.from_iterable(self._read(group, names, size) for group, size in zip(groups, sizes, strict=False))
