@@ -138,6 +138,7 @@ DOORS: Final = {
     "operators/merging": "kinds matcher merge pair_filter pieces sorted_input",
     "operators/sources/formats": "__init__ arrow csv format matching parquet_pages",
     "operators/sources/formats/ipc": "arrow_columns arrow_messages arrow_parts",
+    "operators/sources/formats/undecoded": "long_lists plain_numbers",
     "operators/python_functions": "__init__ look_around re2_cost",
     "operators/slices": "blocks_of_slices dense_groups dense_slices group_codes sliding_windows state_joins",
     "operators/testing": "__init__",

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.sources.formats import parquet, parquet_long_lists
-from tidegate.operators.sources.formats.parquet_long_lists import LongLists
+from tidegate.operators.sources.formats import parquet
+from tidegate.operators.sources.formats.undecoded import long_lists
+from tidegate.operators.sources.formats.undecoded.long_lists import LongLists
 from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
 
@@ -31,7 +32,7 @@ def undecoded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     names: set[str] = set()
 
     def noted(*arguments: Any) -> LongLists | None:
-        lists = parquet_long_lists.long_lists(*arguments)
+        lists = long_lists.long_lists(*arguments)
         if lists is not None:
             names.add(lists.field.name)
         return lists

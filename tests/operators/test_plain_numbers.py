@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate.operators.sources.formats import parquet_plain_numbers
+from tidegate.operators.sources.formats.undecoded import plain_numbers
 from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
 
@@ -39,8 +39,8 @@ def scanned(path: Path, schema: pa.Schema, rows: tuple[int, int] | None = None) 
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of places of each call that reads numbers to them."""
+def views(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of views of each call that reads numbers."""
     calls: list[int] = []
     read = os.preadv
 
@@ -48,39 +48,39 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(len(views))
         return read(descriptor, views, at)
 
-    monkeypatch.setattr(parquet_plain_numbers.os, "preadv", counted)
+    monkeypatch.setattr(plain_numbers.os, "preadv", counted)
     return calls
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("nullable", [True, False])
 def test_numbers_of_all_types_are_read_by_one_call(
-    tmp_path: Path, places: list[int], version: str, nullable: bool
+    tmp_path: Path, views: list[int], version: str, nullable: bool
 ) -> None:
     rows = table()
     schema = pa.schema([field.with_nullable(nullable) for field in rows.schema])
     path = tmp_path / "f.parquet"
     pq.write_table(rows.cast(schema), path, data_page_version=version, data_page_size=1 << 14, **PLAIN)
     assert scanned(path, rows.schema).equals(rows)
-    assert len(places) == 1
-    assert places[0] >= 2 * len(TYPES)
+    assert len(views) == 1
+    assert views[0] >= 2 * len(TYPES)
 
 
-def test_each_row_group_is_read_for_itself(tmp_path: Path, places: list[int]) -> None:
+def test_each_row_group_is_read_for_itself(tmp_path: Path, views: list[int]) -> None:
     path, rows = tmp_path / "f.parquet", table()
     pq.write_table(rows, path, row_group_size=ROWS // 3, **PLAIN)
     assert scanned(path, rows.schema, (ROWS // 3, 2 * ROWS // 3)).equals(rows.slice(ROWS // 3, ROWS // 3))
     assert scanned(path, rows.schema).equals(rows)
-    assert len(places) == 4
+    assert len(views) == 4
 
 
-def test_some_columns_of_a_file_are_read_without_the_others(tmp_path: Path, places: list[int]) -> None:
+def test_some_columns_of_a_file_are_read_without_the_others(tmp_path: Path, views: list[int]) -> None:
     path, rows = tmp_path / "f.parquet", table()
     texts = pa.array([f"a text {number}" for number in range(ROWS)])
     pq.write_table(rows.append_column("text", texts), path, **PLAIN)
     wanted = pa.schema([("text", pa.string()), rows.schema.field("c5"), rows.schema.field("c0")])
     assert scanned(path, wanted).equals(pa.table([texts, rows["c5"], rows["c0"]], wanted))
-    assert len(places) == 2
+    assert len(views) == 2
 
 
 @pytest.mark.parametrize(
@@ -88,20 +88,20 @@ def test_some_columns_of_a_file_are_read_without_the_others(tmp_path: Path, plac
     [{"compression": "zstd"}, {"use_dictionary": True}, {"write_page_checksum": True}, {"use_byte_stream_split": True}],
     ids=lambda options: next(iter(options)),
 )
-def test_other_pages_are_decoded(tmp_path: Path, places: list[int], options: dict[str, Any]) -> None:
+def test_other_pages_are_decoded(tmp_path: Path, views: list[int], options: dict[str, Any]) -> None:
     path, rows = tmp_path / "f.parquet", table().select(["c5"])
     pq.write_table(rows, path, **{**PLAIN, **options})
     assert scanned(path, rows.schema).equals(rows)
-    assert places == []
+    assert views == []
 
 
-def test_nulls_are_decoded(tmp_path: Path, places: list[int]) -> None:
+def test_nulls_are_decoded(tmp_path: Path, views: list[int]) -> None:
     path, rows = tmp_path / "f.parquet", table()
     with_null = pa.array([None, *rows["c5"].to_pylist()[1:]])
     rows = rows.append_column("n", with_null)
     pq.write_table(rows, path, write_statistics=False, **PLAIN)
     assert scanned(path, rows.schema).equals(rows)
-    assert len(places) == 1
+    assert len(views) == 1
 
 
 def test_levels_that_say_null_are_believed(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_levels_that_say_null_are_believed(tmp_path: Path) -> None:
 def test_a_file_that_ends_too_early_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, rows = tmp_path / "f.parquet", table()
     pq.write_table(rows, path, **PLAIN)
-    monkeypatch.setattr(parquet_plain_numbers.os, "preadv", lambda *_: 0)
+    monkeypatch.setattr(plain_numbers.os, "preadv", lambda *_: 0)
     with pytest.raises(SplitError, match="the file ends before its last page"):
         scanned(path, rows.schema)
 

@@ -28,12 +28,12 @@ from ..file_versions import UNLIMITED, Files, PieceFiles, State
 from ..int96_check import Instants
 from .format import BATCH_ROWS, numbered, part_too_large, room
 from .matching import Names, describe
-from .parquet_long_lists import LongLists, long_lists
 from .parquet_opening import leaves_of, opening_of, wanted_names
 from .parquet_pages import has_checksums
-from .parquet_plain_numbers import PlainNumbers, plain_numbers
 from .parquet_widths import Widths
 from .row_ranges import cut, within
+from .undecoded.long_lists import LongLists, long_lists
+from .undecoded.plain_numbers import PlainNumbers, plain_numbers
 
 #: Types of columns that may be read as dictionaries. pyarrow reads large texts as dictionaries of another type.
 _TEXTS: Final = frozenset({pa.string(), pa.binary()})
@@ -264,11 +264,11 @@ class ParquetReader:
         if self._descriptor is None:
             return []
         fields = [self.schema.field(name) for name in names]
-        found: list[LongLists | PlainNumbers] = []
+        undecoded: list[LongLists | PlainNumbers] = []
         if rows is not None and rows >= self._footer.groups[group].rows:
-            found += plain_numbers(self._file, self._descriptor, self._footer, group, fields, self._state)
+            undecoded += plain_numbers(self._file, self._descriptor, self._footer, group, fields, self._state)
         columns = (long_lists(self._file, self._descriptor, self._footer, group, field) for field in fields)
-        return found + [column for column in columns if column is not None]
+        return undecoded + [column for column in columns if column is not None]
 
     def _coded(self, group: int, names: Sequence[str], rows: int) -> dict[str, int]:
         """The columns to read as dictionaries, with the numbers of the dictionaries' values. pyarrow would take a name

@@ -16,11 +16,11 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from ....proto.arrow.parquet_footer import Footer, Leaf, RandomFile
-from ....proto.arrow.thrift import Damaged
-from ..file_versions import State
-from .parquet_headers import Page, pages
-from .parquet_long_lists import PHYSICAL, fill
+from .....proto.arrow.parquet_footer import Footer, Leaf, RandomFile
+from .....proto.arrow.thrift import Damaged
+from ...file_versions import State
+from ..parquet_headers import Page, pages
+from .long_lists import PHYSICAL, fill
 
 _FILES_KEPT: Final = 64
 #: Files of more chunks are looked through for each split.
@@ -29,8 +29,8 @@ _CHUNKS_KEPT: Final = 4_096
 _WORTH_BYTES: Final = 16 << 10
 #: Columns that are not wanted are read, too, if they have fewer bytes: another call costs more.
 _GAP_BYTES: Final = 16 << 10
-#: A call of the system fills so many places.
-_MOST_PLACES: Final = 1_000
+#: A call of the system fills so many views.
+_MOST_VIEWS: Final = 1_000
 _ALL_THERE: Final = b"\x01"
 _LENGTH: Final = 4
 _LOW_BITS: Final = 0x7F
@@ -70,19 +70,19 @@ def plain_numbers(
     """The columns of a row group among these that have plain numbers, in their order. All of them are read."""
     chunks = len(footer.groups) * len(footer.leaves)
     known = {} if state is None or chunks > _CHUNKS_KEPT else _known(state)
-    found: list[tuple[pa.Field, _Layout]] = []
+    plain: list[tuple[pa.Field, _Layout]] = []
     for field in fields:
         key = group, field.name
         if key not in known:
             known[key] = _layout(file, footer, group, field)
         layout = known[key]
         if layout is not None:
-            found.append((field, layout))
-    arrays = _read(descriptor, found, footer.groups[group].rows)
+            plain.append((field, layout))
+    arrays = _read(descriptor, plain, footer.groups[group].rows)
     if arrays is None:  # some levels say that values are not there
         known.update({(group, field.name): None for field in fields})
         return []
-    return [PlainNumbers(field, array) for (field, _), array in zip(found, arrays, strict=True)]
+    return [PlainNumbers(field, array) for (field, _), array in zip(plain, arrays, strict=True)]
 
 
 @lru_cache(_FILES_KEPT)
@@ -100,17 +100,17 @@ def _layout(file: RandomFile, footer: Footer, group: int, field: pa.Field) -> _L
     is_plain = len(leaf.path) == 1 and not leaf.repeats and leaf.physical == PHYSICAL[field.type]
     if not is_plain or chunk.codec or chunk.has_dictionary or chunk.nulls or chunk.compressed < _WORTH_BYTES:
         return None
-    found: list[_Values] = []
+    pages_values: list[_Values] = []
     try:
         for page in pages(file, chunk):
             values = _values(page, leaf)
             if values is None:
                 return None
-            found.append(values)
+            pages_values.append(values)
     except Damaged:
         return None
-    has_all = sum(values.size for values in found) == footer.groups[group].rows * leaf.width
-    return tuple(found) if has_all and chunk.values == footer.groups[group].rows else None
+    has_all = sum(values.size for values in pages_values) == footer.groups[group].rows * leaf.width
+    return tuple(pages_values) if has_all and chunk.values == footer.groups[group].rows else None
 
 
 def _values(page: Page, leaf: Leaf) -> _Values | None:
@@ -138,8 +138,8 @@ def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: in
     """The columns' values; None where the levels of one are not those that it should have."""
     buffers = [pa.allocate_buffer(sum(page.size for page in layout)) for _, layout in columns]
     levels: list[tuple[memoryview, bytes]] = []
-    for at, places in _calls([layout for _, layout in columns], buffers, levels):
-        _fill(descriptor, places, at)
+    for at, views in _calls([layout for _, layout in columns], buffers, levels):
+        _fill(descriptor, views, at)
     if any(read != expected for read, expected in levels):
         return None
     return [
@@ -151,33 +151,35 @@ def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: in
 def _calls(
     layouts: Sequence[_Layout], buffers: Sequence[pa.Buffer], levels: list[tuple[memoryview, bytes]]
 ) -> Iterator[_Call]:
-    """The places of all bytes, of one stretch of the file after the other. The places of levels get into `levels`."""
+    """Views of the places of all bytes, of one stretch of the file after the other. Those of levels get into `levels`,
+    too, each with the levels that it should have.
+    """
     end = 0
-    places: list[memoryview] = []
+    views: list[memoryview] = []
     for layout, buffer in sorted(zip(layouts, buffers, strict=True), key=lambda column: column[0][0].at):
         values, first = memoryview(buffer).cast("B"), 0
         for page in layout:
-            if places and not 0 <= page.at - end <= _GAP_BYTES:
-                yield end - sum(map(len, places)), places
-                places = []
-            gap = page.at - end if places else 0
+            if views and not 0 <= page.at - end <= _GAP_BYTES:
+                yield end - sum(map(len, views)), views
+                views = []
+            gap = page.at - end if views else 0
             skipped = memoryview(bytearray(gap + len(page.levels)))
             levels.append((skipped[gap:], page.levels))
-            places += (skipped, values[first : first + page.size])
+            views += (skipped, values[first : first + page.size])
             first += page.size
             end = page.at + len(page.levels) + page.size
-    if places:
-        yield end - sum(map(len, places)), places
+    if views:
+        yield end - sum(map(len, views)), views
 
 
-def _fill(descriptor: int, places: Sequence[memoryview], at: int) -> None:
-    """Fill the places with the file's bytes from `at` on."""
-    for first in range(0, len(places), _MOST_PLACES):
-        some = places[first : first + _MOST_PLACES]
+def _fill(descriptor: int, views: Sequence[memoryview], at: int) -> None:
+    """Fill the views with the file's bytes from `at` on."""
+    for first in range(0, len(views), _MOST_VIEWS):
+        some = views[first : first + _MOST_VIEWS]
         read, size = os.preadv(descriptor, some, at), sum(map(len, some))
         if read < size:  # a call may end early, as at a signal
-            for place in some:
-                fill(descriptor, place, at)
-                at += len(place)
+            for view in some:
+                fill(descriptor, view, at)
+                at += len(view)
         else:
             at += size

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ....proto.arrow.parquet_footer import Chunk, Footer, Leaf, RandomFile
-from ....proto.arrow.thrift import Damaged
-from ...arrays.packed_numbers import Counts
-from .parquet_headers import Page, pages
-from .parquet_rows import row_starts
+from .....proto.arrow.parquet_footer import Chunk, Footer, Leaf, RandomFile
+from .....proto.arrow.thrift import Damaged
+from ....arrays.packed_numbers import Counts
+from ..parquet_headers import Page, pages
+from ..parquet_rows import row_starts
 
 _INT32, _INT64, _FLOAT, _DOUBLE = 1, 2, 4, 5
 #: The physical type whose values are those of an Arrow type.
