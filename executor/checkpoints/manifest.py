@@ -117,8 +117,8 @@ def decode(data: bytes, what: str) -> Manifest:
             raise damaged(what, f"its manifest has format {version!r}, which is not a number from 1 on")
         if version > FORMAT:
             raise CheckpointError(
-                f"checkpoint {what} has format {version}, and this build reads formats up to {FORMAT}: restore the "
-                "checkpoint with the version of Tidegate that took it, or with a newer version",
+                f"checkpoint {what} has format {version}, and this version of Tidegate reads formats up to {FORMAT}"
+                ": restore the checkpoint with the version that took it, or with a newer one",
                 reason="CHECKPOINT_VERSION",
             )
         body = document["checkpoint"]

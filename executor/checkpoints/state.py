@@ -113,13 +113,15 @@ class TablesReader:
     def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
         table = self._tables.get(name)
         if table is None:
-            raise self._other_state(f"the checkpoint has no {name!r}, which this build keeps")
+            raise self._other_state(f"the checkpoint has no {name!r}, which this version of Tidegate keeps")
         self._unread.pop(name, None)
         return table.version, [self._parts.table(part) for part in table.parts]
 
     def check_all_read(self) -> None:
         if self._unread:
-            raise self._other_state(f"the checkpoint has {next(iter(self._unread))!r}, which this build does not keep")
+            raise self._other_state(
+                f"the checkpoint has {next(iter(self._unread))!r}, which this version of Tidegate does not keep"
+            )
 
     def _other_state(self, how: str) -> CheckpointError:
         version = self._manifest.origin.engines.get("tidegate", "unknown")

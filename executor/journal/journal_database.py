@@ -270,7 +270,7 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
     version = _pragma(connection, "user_version")
     if version != FORMAT:
         raise Refused(
-            f"{path} has format {version}, and this build reads format {FORMAT}: start the version of "
+            f"{path} has format {version}, and this version of Tidegate reads format {FORMAT}: start the version of "
             "Tidegate that wrote it, or a newer version",
             reason="DATA_VERSION",
         )

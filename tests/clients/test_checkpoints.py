@@ -260,7 +260,7 @@ def test_a_damaged_checkpoint_makes_no_task(adding: Callable[..., Client], root:
 
 def test_state_of_another_version_makes_no_task(open_client: OpenClient, root: Path) -> None:
     taken = open_client(Adding(), checkpoint_root=root).create_task(b"plan").run_epoch({}, checkpoint=True).checkpoint
-    with pytest.raises(tidegate.CheckpointError, match="has 'total', which this build does not keep"):
+    with pytest.raises(tidegate.CheckpointError, match="has 'total', which this version of Tidegate does not keep"):
         open_client(FakeEngine(), checkpoint_root=root).create_task(b"plan", restore=taken)
 
 

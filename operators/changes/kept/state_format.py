@@ -102,11 +102,11 @@ def load_numbers(state: StateReader, name: str, version: int) -> list[Any]:
 
 
 def check_version(name: str, written_version: int, known: int) -> None:
-    """Raise `CheckpointError` unless the state called `name` is in the format that this build reads."""
+    """Raise `CheckpointError` unless the state called `name` is in the format that this version of Tidegate reads."""
     if written_version != known:
         raise CheckpointError(
-            f"the checkpoint's {name!r} has format version {written_version}, and this build reads version {known}: "
-            "restore the checkpoint with the version of Tidegate that took it",
+            f"the checkpoint's {name!r} has format version {written_version}, and this version of Tidegate reads "
+            f"version {known}: restore the checkpoint with the version of Tidegate that took it",
             reason="CHECKPOINT_VERSION",
         )
 
@@ -153,7 +153,7 @@ def _check_types(name: str, written: Sequence[str], schema: pa.Schema) -> None:
     kept = list(map(str, schema.types))
     if list(written) != kept:
         raise CheckpointError(
-            f"the checkpoint's {name!r} has columns [{', '.join(written)}], and this build keeps "
+            f"the checkpoint's {name!r} has columns [{', '.join(written)}], and this version of Tidegate keeps "
             f"[{', '.join(kept)}]: restore the checkpoint with the version of Tidegate that took it",
             reason="CHECKPOINT_OTHER_STATE",
         )

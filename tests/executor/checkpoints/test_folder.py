@@ -151,7 +151,9 @@ def test_a_newer_format_is_refused_by_its_number(folder: CheckpointFolder, tmp_p
     take(folder, "one", 1, table(1))
     path = tmp_path / "task" / "one.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": FORMAT + 1}))
-    with pytest.raises(CheckpointError, match=f"has format {FORMAT + 1}, and this build reads formats up to {FORMAT}"):
+    with pytest.raises(
+        CheckpointError, match=f"has format {FORMAT + 1}, and this version of Tidegate reads formats up to {FORMAT}"
+    ):
         folder.manifest("one")
 
 
@@ -171,9 +173,9 @@ def test_damage_shows_in_a_checkpoint_of_a_version_without_fingerprints(
 
 def test_state_that_this_build_does_not_know_is_refused(folder: CheckpointFolder) -> None:
     reader = TablesReader(folder, take(folder, "one", 1, table(1)))
-    with pytest.raises(CheckpointError, match="has no 'other', which this build keeps"):
+    with pytest.raises(CheckpointError, match="has no 'other', which this version of Tidegate keeps"):
         reader.read("other")
-    with pytest.raises(CheckpointError, match="has 'state', which this build does not keep"):
+    with pytest.raises(CheckpointError, match="has 'state', which this version of Tidegate does not keep"):
         reader.check_all_read()
 
 

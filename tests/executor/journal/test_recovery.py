@@ -580,7 +580,7 @@ def test_a_journal_of_a_newer_format_is_refused(service: Restarts) -> None:
     service.kill()
     with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection, connection:
         connection.execute("PRAGMA user_version = 2")
-    with pytest.raises(Refused, match="has format 2, and this build reads format 1") as raised:
+    with pytest.raises(Refused, match="has format 2, and this version of Tidegate reads format 1") as raised:
         service.start()
     assert raised.value.reason == "DATA_VERSION"
 

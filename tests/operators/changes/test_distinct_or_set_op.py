@@ -100,6 +100,8 @@ def test_the_format_before_what_was_given_out_was_kept_beside_what_came_in_is_re
     state = MemoryState()
     for name in ("received", "given"):
         save_arrangement(state, name, Arrangement(SCHEMA.types, (0, 1), depth=1), SCHEMA, version=1)
-    with pytest.raises(CheckpointError, match="'received' has format version 1, and this build reads version 2") as no:
+    with pytest.raises(
+        CheckpointError, match="'received' has format version 1, and this version of Tidegate reads version 2"
+    ) as no:
         DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, depth=1).load(state)
     assert no.value.reason == "CHECKPOINT_VERSION"
