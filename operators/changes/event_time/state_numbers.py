@@ -29,7 +29,7 @@ Kept: TypeAlias = Sequence[Values | ArrowColumn]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How two values of a part are joined. `identity` changes no value that it is joined with."""
+    """The function that joins two values of a part. `identity` changes no value that it is joined with."""
 
     function: np.ufunc
     identity: Any
