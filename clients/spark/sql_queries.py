@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from ..client import Client
 from ..plans import with_parameters
+from ..proto.arrow.without_rows import no_rows
 from ..proto.errors import InvalidRequest
 from .data_frames import data_frame
 from .frame_columns import arrow_type
@@ -52,7 +53,7 @@ def _planned(text: str, frames: dict[str, DataFrame]) -> bytes:
     context: Any = SessionContext(SessionConfig().set("datafusion.sql_parser.enable_ident_normalization", "false"))
     for name, frame in frames.items():
         columns = pa.schema([(field.name, arrow_type(field.dataType, field.name)) for field in frame.schema])
-        context.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema=columns)]])
+        context.register_record_batches(name, [[no_rows(columns)]])
     try:
         return bytes(Serde.serialize_bytes(text, context))
     except Exception as refused:  # DataFusion has no class of its own for its errors

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from ..proto.arrow.without_rows import no_values
 from ..proto.errors import ExecutionError, InvalidRequest
 from .row_gathering import Values
 
@@ -69,7 +70,7 @@ class Form:
 
     def parts(self, arrays: Sequence[pa.Array], type_: pa.DataType) -> list[Values]:
         """The rows of each array; of an empty one if there is none."""
-        arrays = arrays or [pa.array([], type_)]
+        arrays = arrays or [no_values(type_)]
         return [_dense(array, self.name, self.shape) for array in arrays] if self.dense else list(arrays)
 
     def delivered(self, values: Values) -> Any:

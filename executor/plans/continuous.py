@@ -33,6 +33,7 @@ from ...operators.write import Write
 from ...operators.writing.staged_write import Written
 from ...planner.physical.sources import PlannedSource
 from ...planner.prepare_changes import PreparedChanges, PreparedTable
+from ...proto.arrow.without_rows import no_rows
 from ...proto.errors import Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
@@ -79,7 +80,7 @@ class ContinuousComputation:
     ) -> None:
         self.schema = prepared.schema
         self.warnings = prepared.warnings
-        self.nothing = pa.RecordBatch.from_pylist([], schema=prepared.schema)
+        self.nothing = no_rows(prepared.schema)
         self._meters = Meters()
         self._inputs = InputProgress(self._meters)
         self.write = None if write is None else self._written(write)

@@ -7,6 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from ...proto.arrow.without_rows import no_rows
+
 _NO_COLUMNS: Final = pa.struct([])
 
 
@@ -24,5 +26,5 @@ def batch_of(columns: Sequence[pa.Array], rows: int, schema: pa.Schema) -> pa.Re
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """All rows in one batch; Arrow's error where a column of text is larger than one array can be."""
     if not batches:
-        return batch_of([pa.array([], type_) for type_ in schema.types], 0, schema)
+        return no_rows(schema)
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

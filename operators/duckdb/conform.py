@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from ...proto.arrow.without_rows import no_values
 from ...proto.errors import ExecutionError, InternalError
 from ..arrays.casts import LossyCast, cast, castable, plain
 from ..core.batches import batch_of
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 
+_NO_UUID = "0" * 32
 _DAY_US = 86_400_000_000
 _INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
 
@@ -63,12 +65,8 @@ class Conform:
         target = field.type
         if source.equals(target):
             return None
-        if kinds.is_interval(source) and kinds.is_duration(target):
-            return lambda array: _durations(array, target)
-        if kinds.is_string(source) and isinstance(target, pa.UuidType):
-            return lambda array: _uuids(array, target)
-        if positional(source, target):
-            return lambda array: cast(_renamed(array, target), target)
+        if positional(_own(no_values(source), target).type, target):
+            return lambda array: cast(_renamed(_own(array, target), target), target)
         raise ExecutionError(
             f"{self._plan_path}: column {field.name!r} of the result is {source}, which cannot be converted to "
             f"{target}",
@@ -113,9 +111,56 @@ def _names_of(source: pa.DataType, target: pa.DataType) -> pa.DataType:
     return source
 
 
+def _own(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """`array` with durations in place of intervals, and UUIDs in place of texts, where `target` has them at any depth:
+    Arrow has no casts for these. Everything else stays as it is.
+    """
+    source = array.type
+    if kinds.is_interval(source) and kinds.is_duration(target):
+        return _durations(array, target)
+    if kinds.is_string(source) and isinstance(target, pa.UuidType):
+        return _uuids(array, target)
+    if source.num_fields != target.num_fields:
+        return array
+    if kinds.is_struct(source) and kinds.is_struct(target):
+        fields = [_own(array.field(at), target.field(at).type) for at in range(source.num_fields)]
+        return _over_fields(array, fields)
+    if kinds.is_map(source) and kinds.is_map(target):
+        entries = _own(array.keys, target.key_type), _own(array.items, target.item_type)
+        return _over_entries(array, *entries)
+    if kinds.is_list(source) and kinds.is_list(target):
+        return _over_items(array, _own(array.values, target.value_type))
+    return array
+
+
+def _over_fields(array: pa.StructArray, fields: list[pa.Array]) -> pa.Array:
+    if all(field.type.equals(child.type) for field, child in zip(fields, array.type, strict=True)):
+        return array
+    named = [child.with_type(field.type) for field, child in zip(fields, array.type, strict=True)]
+    return pa.StructArray.from_arrays(fields, fields=named, mask=array.is_null() if array.null_count else None)
+
+
+def _over_items(array: pa.ListArray, items: pa.Array) -> pa.Array:
+    type_ = array.type
+    if items.type.equals(type_.value_type):
+        return array
+    target = pa.list_(type_.value_field.with_type(items.type))
+    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, [items])
+
+
+def _over_entries(array: pa.MapArray, keys: pa.Array, items: pa.Array) -> pa.Array:
+    type_ = array.type
+    if keys.type.equals(type_.key_type) and items.type.equals(type_.item_type):
+        return array
+    target = pa.map_(type_.key_field.with_type(keys.type), type_.item_field.with_type(items.type))
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
+
+
 def _durations(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Intervals without months as durations. A day is 24 hours."""
-    parts = np.frombuffer(array.buffers()[1] or b"", dtype=_INTERVAL)[array.offset : array.offset + len(array)]
+    words = array.buffers()[1] if len(array) else b""  # a buffer may end with half an interval
+    parts = np.frombuffer(words, _INTERVAL, len(array), array.offset * _INTERVAL.itemsize if len(array) else 0)
     valid = array.is_valid()
     months = np.flatnonzero((parts["months"] != 0) & valid.to_numpy(zero_copy_only=False))
     if months.size:
@@ -127,7 +172,7 @@ def _durations(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _uuids(array: pa.Array, target: pa.DataType) -> pa.Array:
     """UUIDs from texts of 36 characters, as DuckDB gives them."""
-    texts = array.fill_null("0" * 32).to_pylist()
+    texts = [text or _NO_UUID for text in array.to_pylist()]  # a text that a null hides may be empty
     packed = pa.py_buffer(bytes.fromhex("".join(texts).replace("-", "")))
     stored = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(array), [_validity(array), packed])
     return pa.ExtensionArray.from_storage(target, stored)

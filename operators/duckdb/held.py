@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from ...proto.arrow.spill_buffer import SpillBuffer, SpillRoom
+from ...proto.arrow.without_rows import no_rows
 from ...proto.errors import TidegateError
 
 
@@ -60,7 +61,7 @@ class HeldRows:
             return None
         match batches:
             case []:
-                return pa.RecordBatch.from_pylist([], schema=schema)
+                return no_rows(schema)
             case [batch]:
                 return batch
             case _:

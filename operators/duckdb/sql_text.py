@@ -14,6 +14,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from ...proto.arrow.without_rows import empty_table
 from .duckdb_calls import Connection, opened
 from .statement_inputs import positional_schema
 
@@ -133,7 +134,7 @@ def schema_of(sql: str, relations: Mapping[str, pa.Schema]) -> pa.Schema:
     cursor = _connection().cursor()
     try:
         for name, schema in relations.items():
-            cursor.register(name, positional_schema(schema).empty_table())
+            cursor.register(name, empty_table(positional_schema(schema)))
         with cursor.sql(f"SELECT * FROM ({sql}) LIMIT 0").to_arrow_reader(1) as reader:
             return pa.schema([pa.field(field.name, field.type) for field in reader.schema])
     except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -149,7 +150,7 @@ def names_of(statement: str, relations: Mapping[str, pa.Schema]) -> list[str]:
     cursor = _connection().cursor()
     try:
         for name, schema in relations.items():
-            cursor.register(name, schema.empty_table())
+            cursor.register(name, empty_table(schema))
         return [row[0] for row in cursor.execute(f"DESCRIBE {statement}").fetchall()]
     except duckdb.Error as error:
         raise BadStatementError(f"DuckDB says: {_said(error)}") from error

@@ -14,6 +14,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from ...proto.arrow.without_rows import empty_table
 from ...proto.errors import ExecutionError, TidegateError
 from ..core.blocks import gathered
 from ..python_functions import (
@@ -178,7 +179,7 @@ class _Inner:
         self._connection = connection
         self._engine = default_engine(connection)
         self._prepared: dict[str, str] = {}
-        self._given = schema.empty_table()
+        self._given = empty_table(schema)
         self._engine.register(connection, GIVEN, self)
 
     def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
@@ -191,7 +192,7 @@ class _Inner:
         try:
             return pa.Table.from_batches(self._engine.execute(self._connection, self._prepared[sql], sql))
         finally:
-            self._given = self.schema.empty_table()
+            self._given = empty_table(self.schema)
 
     def close(self) -> None:
         with suppress(duckdb.Error):  # closed meanwhile

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from ...proto.arrow.without_rows import empty_table, no_rows
 from ...proto.errors import SplitError
 from ..core.batches import batch_of
 from ..core.column import Column
@@ -44,7 +45,7 @@ class _Keys:
         names = [f"c{i}" for i in range(len(types) + 1)]
         self.schema = pa.schema(list(zip(names, [pa.int64(), *types], strict=True)))
         self.rows = 1
-        self._table = self.schema.empty_table()
+        self._table = empty_table(self.schema)
 
     def set(self, keys: pa.RecordBatch) -> None:
         numbers = pa.array(range(keys.num_rows), pa.int64())
@@ -110,7 +111,7 @@ class FileIndex(Index):
                 session.keys.set(keys)
                 reader = self._instance.engine.stream(session.connection, self._sql, self._values)
                 with closing(batches_of(reader)) as batches:
-                    table = pa.concat_batches([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
+                    table = pa.concat_batches([*batches, no_rows(reader.schema)])
             self._held.check()
         except failures.ENGINE_ERRORS as error:
             if failures.is_fatal(error):

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...proto.arrow.without_rows import no_rows
 from ..arrays.layout import Places
 from ..arrays.reductions import Reduction, reduce
 from ..core.batches import batch_of
@@ -81,7 +82,7 @@ class GroupKernel:
     def _of_nothing(self) -> pa.RecordBatch:
         if not self._keys:
             raise Declined  # SQL's result for no rows
-        return pa.RecordBatch.from_pylist([], schema=self._schema)
+        return no_rows(self._schema)
 
 
 def _groups(keys: Sequence[pa.Array], rows: int) -> Groups:

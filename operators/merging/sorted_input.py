@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...proto.arrow.shown_values import shown
+from ...proto.arrow.without_rows import no_rows
 from ...proto.errors import ExecutionError
 from ..arrays.ordering import Key, Ordering, SortedKeys
 from ..arrays.stretches import Stretch
@@ -24,7 +25,7 @@ class SortedInput:
     def __init__(
         self, name: str, stream: Stream, ordering: Ordering, strict_keys: Sequence[int], plan_path: str
     ) -> None:
-        self.batch: pa.RecordBatch = pa.RecordBatch.from_pylist([], schema=stream.schema)
+        self.batch: pa.RecordBatch = no_rows(stream.schema)
         self.keys: SortedKeys = ordering.keys(self.batch)
         self.start = 0
         self.stop = 0

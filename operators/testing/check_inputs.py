@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from ...proto.arrow.without_rows import no_rows
+
 Cut: TypeAlias = Callable[[pa.Table], Sequence[pa.RecordBatch]]
 
 
@@ -75,7 +77,7 @@ def one_row_each(table: pa.Table) -> list[pa.RecordBatch]:
 
 def with_empty_batches(table: pa.Table) -> list[pa.RecordBatch]:
     """The table with an empty batch before, between and after the others."""
-    empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+    empty = no_rows(table.schema)
     cut: list[pa.RecordBatch] = [empty]
     for batch in table.combine_chunks().to_batches(max_chunksize=3):
         cut += [batch, empty]
@@ -97,7 +99,7 @@ def with_gaps(seed: int) -> Cut:
 
     def cut(table: pa.Table) -> list[pa.RecordBatch]:
         chooser = random.Random(seed)  # noqa: S311 - cuts, no secrets
-        empty = pa.RecordBatch.from_pylist([], schema=table.schema)
+        empty = no_rows(table.schema)
         batches = [empty] * chooser.randint(0, 4)
         for batch in _random_parts(table, chooser):
             batches += [batch, *[empty] * chooser.choice((0, 0, 1, 5))]

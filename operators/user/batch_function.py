@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...proto.arrow.without_rows import no_rows
 from ...proto.graph import STRIDE, BatchFunction, MapNode
 from ..core.blocks import blocks
 from ..core.operator import Operator, Stream
@@ -18,7 +19,7 @@ def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
     """The schema of the rows that a node's function makes of rows of this schema, found with an empty batch. Raises
     `NodeError`.
     """
-    empty = pa.RecordBatch.from_pylist([], schema=source)
+    empty = no_rows(source)
     code = UserCode(node.name, source)
     result: Any = code.call("its function", node.function, empty)
     code.check_rows(result, "its function")

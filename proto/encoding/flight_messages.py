@@ -63,11 +63,6 @@ def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
     )
 
 
-def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """The batch that a frame without rows travels with."""
-    return pa.RecordBatch.from_pylist([], schema=schema)
-
-
 def frame_batches(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bytes]]:
     """A frame as batches, each with its metadata; a frame without rows goes with `nothing`."""
     if isinstance(frame, Data):

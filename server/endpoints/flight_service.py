@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from ...executor.api.ownership import act_for, acts_for
+from ...proto.arrow.without_rows import no_rows
 from ...proto.encoding import flight_messages as tickets
 from ...proto.encoding.error_status import EPOCH, ERROR, REASON, failure
 from ...proto.errors import EpochError, InvalidRequest, Refused, Unauthenticated
@@ -70,7 +71,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     def _batches(
         self, context: flight.ServerCallContext, call: _Call, wanted: pb.FlightTicket, schema: pa.Schema
     ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-        nothing = tickets.no_rows(schema)
+        nothing = no_rows(schema)
         frames = self._results if wanted.HasField("results") else self._epoch
         try:
             with _refusing(context):

@@ -9,8 +9,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+from substrait.plan_pb2 import Plan
 
 import tidegate
+from tidegate.proto.arrow.nested_types import with_types
 
 from .histories import Integral, multiset, planned, rows_of
 
@@ -39,6 +42,16 @@ QUERIES: Final = (
     "SELECT x, count(*) AS n FROM a GROUP BY x",
     "SELECT a.x, b.x AS y FROM a LEFT JOIN b ON a.x = b.x",
     "SELECT x FROM a EXCEPT SELECT x FROM b",
+)
+UUIDS: Final = {
+    pa.uuid(): [bytes(16), bytes(range(16)), bytes([255] * 16)],
+    pa.list_(pa.uuid()): [[], [bytes(16), bytes(range(16))], [bytes(range(16))]],
+    pa.struct([("p", pa.uuid()), ("q", pa.int64())]): [{"p": bytes(16), "q": 1}, {"p": bytes(range(16)), "q": 1}],
+    pa.map_(pa.int64(), pa.uuid()): [[], [(1, bytes(16))], [(1, None)]],
+}
+MORE_QUERIES: Final = (
+    "SELECT x FROM a ORDER BY x DESC NULLS LAST LIMIT 2",
+    "SELECT x FROM a WHERE x IN (SELECT x FROM b)",
 )
 
 
@@ -91,6 +104,51 @@ def test_values_of_a_type(local: tidegate.Client, type_: pa.DataType, sql: str) 
         integral.add(task.run_epoch({"a": tidegate.Changes(extra)}).table())
         integral.add(task.run_epoch({"a": tidegate.Changes(undone)}).table())
     assert integral.rows == right
+
+
+def _with_bytes(type_: pa.DataType) -> pa.DataType:
+    """The type with bytes in place of UUIDs, of which pyarrow makes arrays."""
+    return pa.binary(16) if type_ == pa.uuid() else with_types(type_, _with_bytes)
+
+
+def _with_uuids(message: Any) -> Any:
+    """A plan, as a dictionary, with UUIDs in place of all bytes: DataFusion has none."""
+    if isinstance(message, list):
+        return [_with_uuids(part) for part in message]
+    if not isinstance(message, dict):
+        return message
+    return {
+        "uuid" if name == "fixedBinary" else name: {"nullability": part["nullability"]}
+        if name == "fixedBinary"
+        else _with_uuids(part)
+        for name, part in message.items()
+    }
+
+
+@pytest.mark.parametrize("sql", [*QUERIES, *MORE_QUERIES])
+@pytest.mark.parametrize("type_", UUIDS, ids=str)
+def test_uuids_alone_and_inside_of_others(local: tidegate.Client, type_: pa.DataType, sql: str) -> None:
+    schema = pa.schema([("x", _with_bytes(type_))])
+    asked = Plan.FromString(planned(sql, {"a": schema, "b": schema}))
+    plan = ParseDict(_with_uuids(MessageToDict(asked)), Plan())
+    one, other, *others = UUIDS[type_]
+
+    def table(*values: Any) -> pa.Table:
+        return pa.table({"x": pa.array(values, _with_bytes(type_)).view(type_)})
+
+    tables = {"a": table(one, other, None, one, *others), "b": table(other, None)}
+    undone = tidegate.Changes(table(other, one).append_column("_weight", pa.array([-1, -2])))
+    with local.create_task(plan) as task:
+        first, second = ({**tables, "a": rows} for rows in (tables["a"], table(None, *others)))
+        right = [
+            multiset(rows_of(task.run_epoch({name: fed[name] for name in task.sources}).table()))
+            for fed in (first, second)
+        ]
+    with local.create_task(plan, mode="continuous", channels=2) as task:
+        integral = Integral()
+        for expected, fed in zip(right, ({name: tables[name] for name in task.sources}, {"a": undone}), strict=True):
+            integral.add(task.run_epoch(fed).table())
+            assert integral.rows == expected
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import decimal
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -228,6 +229,37 @@ VALUES: dict[str, pa.Array] = {
 @pytest.mark.parametrize("name", VALUES)
 def test_a_type_comes_out_as_it_went_in(name: str, instance: Instance) -> None:
     table = pa.table({"x": VALUES[name]})
+    fragment = over_streams(instance, "SELECT c0 FROM in0", table.schema, table)
+    (batch,) = list(fragment.run([stream(table)]))
+    batch.validate(full=True)
+    assert batch.schema.equals(table.schema)
+    assert pa.Table.from_batches([batch]).equals(table)
+
+
+def _listed(values: pa.Array) -> pa.Array:
+    """A list of both values, a null, an empty list, and a list behind a part of the array that is cut off."""
+    lists = pa.ListArray.from_arrays([0, 1, 3, 3, 3, 4], values.take(pa.array([1, 0, 1, 0])), mask=_NULL_OF_FIVE)
+    return lists.slice(1)
+
+
+def _in_structs(values: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([values, values], ["a", "b"], mask=pa.array([False, True]))
+
+
+def _mapped(values: pa.Array) -> pa.Array:
+    return pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "l"]), values)
+
+
+_NULL_OF_FIVE = pa.array([False, False, True, False, False])
+INSIDE: Final = {"lists": _listed, "structs": _in_structs, "maps": _mapped}
+
+
+@pytest.mark.parametrize("make", INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize("name", VALUES)
+def test_a_type_comes_out_of_others_as_it_went_in(
+    name: str, make: Callable[[pa.Array], pa.Array], instance: Instance
+) -> None:
+    table = pa.table({"x": make(VALUES[name])})
     fragment = over_streams(instance, "SELECT c0 FROM in0", table.schema, table)
     (batch,) = list(fragment.run([stream(table)]))
     batch.validate(full=True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.proto.arrow.without_rows import no_rows
 from tidegate.proto.encoding import flight_messages as flight
 from tidegate.proto.errors import InvalidRequest
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
@@ -20,7 +21,7 @@ SCHEMA = pa.schema([("x", pa.int64())])
 def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     rows = [pa.record_batch({"x": range(count)}) for count in (3, 4)]
     frame = Data(cursor=Cursor(2, 10, run=5), rows=7, batches=tuple(rows))
-    read = [flight.read_frame(*frame_batch) for frame_batch in flight.frame_batches(frame, flight.no_rows(SCHEMA))]
+    read = [flight.read_frame(*frame_batch) for frame_batch in flight.frame_batches(frame, no_rows(SCHEMA))]
     assert [(data.cursor, data.rows) for data in read] == [(Cursor(2, 10), 3), (Cursor(2, 13), 4)]
     assert [data.batches for data in read] == [(batch,) for batch in rows]
     assert [data.cursor.run for data in read] == [5, 5]
@@ -30,7 +31,7 @@ def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     "frame", [Finished(), Blocked(state=BlockedState.WORKING), Barrier(epoch=3, rows=0, watermark=7)], ids=repr
 )
 def test_a_frame_without_rows_comes_back_from_what_is_told_beside_none(frame: object) -> None:
-    ((batch, metadata),) = flight.frame_batches(frame, flight.no_rows(SCHEMA))
+    ((batch, metadata),) = flight.frame_batches(frame, no_rows(SCHEMA))
     assert (batch.num_rows, batch.schema) == (0, SCHEMA)
     assert flight.read_frame(batch, metadata) == frame
 
@@ -44,12 +45,14 @@ def test_a_frame_without_rows_comes_back_from_what_is_told_beside_none(frame: ob
         pa.binary(4),
         pa.list_(pa.struct([("a", pa.string())])),
         pa.map_(pa.string(), pa.timestamp("us", "UTC")),
+        pa.list_(pa.uuid()),
+        pa.struct([("a", pa.uuid())]),
     ],
     ids=str,
 )
 def test_every_type_can_have_no_rows(kind: pa.DataType) -> None:
     schema = pa.schema([pa.field("a", kind), pa.field("b", pa.int64(), nullable=False)])
-    assert (flight.no_rows(schema).schema, flight.no_rows(schema).num_rows) == (schema, 0)
+    assert (no_rows(schema).schema, no_rows(schema).num_rows) == (schema, 0)
 
 
 def test_a_ticket_is_bytes_of_ours_or_json() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from ....proto.arrow.without_rows import no_values
 from ....proto.errors import ExecutionError, InternalError
 from ...core.batches import batch_of, joined
 from ...core.streams import BatchStream
@@ -189,4 +190,4 @@ def numbered(schema: pa.Schema) -> pa.Schema:
 def whole(column: pa.ChunkedArray) -> pa.Array:
     """All of a column as one array. Raises Arrow's error for text that is larger than one array can be."""
     chunks: list[pa.Array] = column.chunks
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else no_values(column.type)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ....proto.arrow.nested_types import with_types
+from ....proto.arrow.without_rows import no_values
 from ...arrays.hashing import Hashes, hash_array, hash_words
 from ...core.interrupts import values_of
 from ...core.wide_rows import wide_pool
@@ -115,7 +116,7 @@ class FixedColumn:
 
 
 class ArrowColumn:
-    """A column of texts, bytes, decimals, lists or structs; maps are lists of their entries."""
+    """A column of texts, bytes, decimals, lists or structs. Maps are lists of their entries, UUIDs are bytes."""
 
     __slots__ = ("array",)
 
@@ -168,7 +169,7 @@ class ArrowColumn:
     def to_arrow(self, type_: pa.DataType) -> pa.Array:
         if self.array.type.equals(type_):
             return self.array
-        return self.array.view(type_) if _without_maps(type_).equals(self.array.type) else self.array.cast(type_)
+        return self.array.view(type_) if _one_type(type_).equals(self.array.type) else self.array.cast(type_)
 
     @property
     def nbytes(self) -> int:
@@ -208,24 +209,27 @@ def column(array: pa.Array) -> Column:
 
 
 def empty_column(type_: pa.DataType) -> Column:
-    return column(pa.array([], type=type_))
+    return column(no_values(type_))
 
 
 def _one_form(array: pa.Array) -> pa.Array:
     """The array in the one form of its type. Dictionaries are decoded, so that columns of one type can be joined; maps
-    become lists of their entries.
+    become lists of their entries, and UUIDs their bytes, which Arrow can compare.
     """
     if kinds.is_dictionary(array.type):
         return array.dictionary_decode()
-    return array.view(_without_maps(array.type)) if kinds.is_nested(array.type) else array
+    type_ = _one_type(array.type)
+    return array if type_.equals(array.type) else array.view(type_)
 
 
-def _without_maps(type_: pa.DataType) -> pa.DataType:
-    """The type of the same layout in which maps are lists."""
+def _one_type(type_: pa.DataType) -> pa.DataType:
+    """The type of the same layout in which maps are lists, and values of extension types are as they are stored."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return _one_type(type_.storage_type)
     if kinds.is_map(type_):
-        entry = with_types(pa.struct([type_.key_field, type_.item_field]), _without_maps)
+        entry = with_types(pa.struct([type_.key_field, type_.item_field]), _one_type)
         return pa.list_(pa.field("entries", entry, nullable=False))
-    return with_types(type_, _without_maps)
+    return with_types(type_, _one_type)
 
 
 def _nulls(array: pa.Array) -> Mask:

@@ -211,7 +211,7 @@ def _numbered(column: Column, number: int, where: str) -> FromFolder | RowNumber
 def _folder_value(column: Column, text: str | None, where: str) -> pa.Scalar:
     if text is None:
         if column.nullable:
-            return pa.scalar(None, column.type)
+            return pa.nulls(1, column.type)[0]
         raise null_in_required(column, where)
     if kinds.is_nested(column.type) or kinds.is_duration(column.type):
         raise SplitError(f"{where}: a folder's name cannot give column {column.name!r} of type {column.type}")

@@ -18,8 +18,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from tidegate.proto.arrow.without_rows import no_rows
 from tidegate.proto.encoding import messages
-from tidegate.proto.encoding.flight_messages import frame_batches, no_rows, read_frame
+from tidegate.proto.encoding.flight_messages import frame_batches, read_frame
 from tidegate.proto.encoding.frames import decode_frames, encode_frames
 from tidegate.proto.errors import OutOfRange, TaskFailed
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
