@@ -18,6 +18,7 @@ from ..ir.building import INT64, columns, filtered, int64, project
 from ..ir.visit import with_positions
 from .running_windows import next_to, up_to_time
 
+_LEAST_TICK: Final = -(2**63)
 _NO_TIME: Final = ir.Literal(value=None, type=t.nullable(INT64))
 
 
@@ -37,7 +38,8 @@ def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: i
     own_tick = columns(lasts.schema, first)[-1]
     terms.append(call("equal", latest, own_tick))
     if relation.tolerance is not None:
-        least = call("subtract", tick, int64(relation.tolerance))
+        span = relation.tolerance
+        least = call("subtract", call("greatest", tick, int64(_LEAST_TICK + span)), int64(span))  # fits into 64 bits
         terms.append(call("gte", own_tick, least))
     right_types = lasts.schema
     if relation.type is ir.JoinType.LEFT:

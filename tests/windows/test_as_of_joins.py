@@ -61,6 +61,9 @@ class AsOf(TimeJoin):
         return bool(right[0] <= left[0] and (self.tolerance is None or left[0] - right[0] <= self.tolerance))
 
 
+ENDS = (-(2**63), 2**63 - 1)
+"""The times between which all others lie."""
+
 AS_OF = st.builds(
     AsOf,
     how=st.sampled_from(["left", "inner"]),
@@ -119,6 +122,18 @@ def test_a_final_join_is_the_join_of_rows_on_time_however_it_is_cut(
         assert all(weight > 0 for weight in own.values())
         counts += own
     assert counts == as_of.answers(as_of.on_time(left, 0), as_of.on_time(right, 1))
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize("tolerance", [0, 7, 2**62 - 1])
+def test_times_at_both_ends_are_compared_as_others_are(client: tidegate.Client, mode: str, tolerance: int) -> None:
+    left = [(at, "a", 1) for at in (ENDS[0], ENDS[0] + 7, 0, ENDS[1] - 7, ENDS[1])]
+    right = [(at, "a", 2) for at in (ENDS[0], -5, ENDS[1] - 7)]
+    as_of = AsOf("left", tolerance)
+    with client.create_task(as_of.plan(), mode=mode) as task:
+        answer = task.run_epoch({"l": table(left), "r": table(right)}).table()
+    counted = rows_of(answer) if mode == "per_epoch" else changes_of(answer)
+    assert counted == as_of.answers(left, right)
 
 
 @pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
