@@ -136,6 +136,15 @@ def test_times_at_both_ends_are_compared_as_others_are(client: tidegate.Client, 
     assert counted == as_of.answers(left, right)
 
 
+@pytest.mark.parametrize("rows", [[], [(0, "a", 2)], [(ENDS[1], "a", 2)]], ids=["none", "earlier", "the same time"])
+def test_a_final_join_gives_the_row_of_the_greatest_time_when_the_sources_end(
+    client: tidegate.Client, rows: list[Row]
+) -> None:
+    as_of, left = AsOf("left", None), [(0, "a", 1), (ENDS[1], "a", 1)]
+    [answer] = final_answers(client, as_of, [[left], [rows]], 1)
+    assert changes_of(answer) == as_of.answers(left, rows)
+
+
 @pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
 def test_every_kind_of_time(client: tidegate.Client, time: Time) -> None:
     left, right = [(10, "a", 1), (20, "a", 2)], [(8, "a", 3), (10, "a", 4), (10, "a", 5), (12, "a", 6), (20, "b", 7)]

@@ -140,6 +140,17 @@ def final_answers(client: tidegate.Client, join: TimeJoin, sides: Sequence[Seque
         return [*epochs, *(epoch.table() for epoch in task.epochs())]
 
 
+@pytest.mark.parametrize("how", TYPES)
+@pytest.mark.parametrize("rights", [[], [0], [2**63 - 1]], ids=["none", "earlier", "the same time"])
+def test_a_final_join_gives_the_row_of_the_greatest_time_when_the_sources_end(
+    client: tidegate.Client, how: str, rights: list[int]
+) -> None:
+    near = Near(how, 0, 0)
+    left, right = [(at, "a", 1) for at in (0, 2**63 - 1)], [(at, "a", 2) for at in rights]
+    [answer] = final_answers(client, near, [[left], [right]], 1)
+    assert changes_of(answer) == near.answers(left, right)
+
+
 @pytest.mark.parametrize("channels", [1, 2])
 @settings(max_examples=tries(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(near=NEAR, left=st.lists(ROW, max_size=12), right=st.lists(ROW, max_size=12))

@@ -73,7 +73,8 @@ class FinalAsOf(ChangeOperator):
         if low <= self._low:
             return
         self._low = low
-        left, right = (rows.between(NEVER, low) for rows in self._open)
+        end = low + (watermark == UNBOUNDED)  # no tick is behind the greatest one
+        left, right = (rows.between(NEVER, end) for rows in self._open)
         negative = np.flatnonzero(right.weights < 0)
         if len(negative):
             raise late_insertion(right.rows.take(negative[:1]), self._schemas[1], self._whose)
@@ -81,7 +82,7 @@ class FinalAsOf(ChangeOperator):
             yield self._answers(left, right)
         self._pass(right)
         for rows in self._open:
-            rows.drop_below(low)
+            rows.drop_below(end)
         if self._tolerance is not None:
             self._forgetting.below(max(low - self._tolerance, NEVER))
 

@@ -64,11 +64,12 @@ class FinalMatches(ChangeOperator):
         if low <= self._low:
             return
         self._low = low
-        rows = self._rows.between(NEVER, low)
+        end = low + (watermark == UNBOUNDED)  # no tick is behind the greatest one
+        rows = self._rows.between(NEVER, end)
         if len(rows):
-            yield self._wanted(rows, self._pairs.between(NEVER, low))
-        self._rows.drop_below(low)
-        self._pairs.drop_below(low)
+            yield self._wanted(rows, self._pairs.between(NEVER, end))
+        self._rows.drop_below(end)
+        self._pairs.drop_below(end)
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("rows", self._rows, self._input_schema)
