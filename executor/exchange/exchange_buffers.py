@@ -202,7 +202,7 @@ class Lanes:
     @property
     def closed(self) -> bool:
         """True if no consumer reads any producer any more."""
-        return not any(any(reader.open) for reader in self._readers)
+        return not any(True in reader.open for reader in self._readers)
 
     def _at(self, reader: _Reader, producer: int) -> int | Answer:
         lane = self._lanes[producer]

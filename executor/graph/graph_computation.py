@@ -14,7 +14,7 @@ from ...proto.graph import ExecutorNode, MapNode
 from ...proto.statistics import OperatorStatistics
 from ...proto.values import TaskOptions
 from ..pipelines.build_operators import RunNode
-from ..pipelines.channel_run import Retries, names_of
+from ..pipelines.channel_run import NO_RETRIES, Retries, names_of
 from ..plans.dataflow import PlanComputation, Resources
 from .statements import with_node_named
 
@@ -28,9 +28,12 @@ class GraphComputation(PlanComputation):
 
     def __init__(self, prepared: PreparedGraph, options: TaskOptions, **resources: Unpack[Resources]) -> None:
         self._code = {node.name: node for node in prepared.graph.nodes if isinstance(node, ExecutorNode | MapNode)}
+        self._retries = any((options.retries, *(node.retries for node in self._code.values())))
         super().__init__(prepared, options, **resources)
 
     def retries(self, root: PhysicalNode) -> Retries:
+        if not self._retries:
+            return NO_RETRIES
         code = {name: self._code[name] for name in names_of(root) & self._code.keys()}
 
         def transient(error: NodeError) -> bool:
