@@ -117,6 +117,7 @@ class JournalDatabase:
 
     def __init__(self, path: Path, there: Sequence[str] = ()) -> None:
         self._path = path
+        self._names = os.fspath(path), os.fspath(log_of(path))
         self._there = there
         self._files: tuple[tuple[int, int], ...] | None = None
         self._reading = threading.Lock()
@@ -180,8 +181,8 @@ class JournalDatabase:
 
     def _check_names(self) -> None:
         """Raise `OSError` if the files that SQLite writes have lost their names, or others have got them."""
-        status = [os.lstat(file) for file in (self._path, log_of(self._path))]
-        files = tuple((file.st_dev, file.st_ino) for file in status)
+        status = map(os.lstat, self._names)
+        files = tuple([(file.st_dev, file.st_ino) for file in status])
         if self._files not in (None, files):
             raise OSError(f"{self._path} or its log was replaced while the service runs")
         self._files = files

@@ -272,9 +272,10 @@ def _added_message(split: AcceptedSplit, epoch: int) -> pb.AddedSplit:
 
 def _said(split: AcceptedSplit) -> wire.Split:
     """The split without its rows. All pieces of a file split have its range of rows, or its row groups."""
-    path, rows, row_groups, number = next(
-        ((piece.path, piece.rows, piece.row_groups, piece.number) for piece in split.files), _NO_FILE
-    )
+    path, rows, row_groups, number = _NO_FILE
+    if split.files:
+        piece = split.files[0]
+        path, rows, row_groups, number = piece.path, piece.rows, piece.row_groups, piece.number
     return messages.split_message(
         FileSplit(
             path,
