@@ -50,13 +50,15 @@ class Reading:
     def accept(self, split: Split, origin: str) -> None:
         """Raise unless the split's rows can be read as changes of the source, as far as is known without reading."""
         name = split.change_column
+        if isinstance(split, InlineSplit) and self._checked == (split.schema, name, split.missing_columns):
+            return
         if name is not None and Names([column.name for column in self._source.columns]).position(name) is not None:
             raise InvalidRequest(
                 f"{origin}: {name!r} cannot be the change column, because the plan reads a column of this name from "
                 f"source {self._source.name!r}: a deleted row must be equal to the row that was inserted",
                 reason="CHANGE_COLUMN_IN_PLAN",
             )
-        if isinstance(split, InlineSplit) and self._checked != (split.schema, name, split.missing_columns):
+        if isinstance(split, InlineSplit):
             piece = rowless(split, origin)
             match_columns(self._source.columns, split.schema, piece)
             if name is not None:

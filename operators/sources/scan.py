@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -31,6 +30,7 @@ from pyarrow import types as kinds
 from pyarrow.fs import FileSystem, LocalFileSystem
 
 from ...proto.errors import InternalError, SplitError, TidegateError
+from ...proto.values import MissingColumns
 from ..arrays.casts import LossyCast, cast
 from ..arrays.ordering import Order
 from ..arrays.retype import requires
@@ -39,7 +39,6 @@ from ..core.column import Column
 from ..core.interrupts import interrupted
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
-from ..core.row_reader import no_rows
 from ..core.sizes import batch_bytes, is_encoded, row_beyond
 from ..core.wide_rows import PassingRows
 from .change_column import WEIGHT_FIELD, BadChange, weights
@@ -80,6 +79,18 @@ class _Scanned(NamedTuple):
     ends: Ends | None
 
 
+class _Matched(NamedTuple):
+    """The columns of inline rows of this schema as the plan's: most splits of a source are alike. `indices` are those
+    that are read, some of which may be `encoded`.
+    """
+
+    schema: pa.Schema
+    missing_columns: MissingColumns | None
+    matches: Sequence[Match]
+    indices: Sequence[int]
+    encoded: bool
+
+
 class TextBytes(Protocol):
     """The counter of the bytes of text files that were read."""
 
@@ -118,7 +129,7 @@ class Scan(Operator):
         # Not mapped into memory: a file that is cut short while it is mapped kills the process.
         self._filesystem = filesystem or LocalFileSystem(use_mmap=False)
         self._pieces: tuple[Piece, ...] = ()
-        self._matched: tuple[InlinePiece, tuple[Match, ...]] | None = None
+        self._matched: _Matched | None = None
         self._takes_all = not order and change_column is None and _any_rows(self.schema)
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
@@ -183,11 +194,9 @@ class Scan(Operator):
             yield from (_Scanned(batch, None) for batch in piece.batches() if batch.num_rows)
             return
         known = self._matched
-        if known is None or known[0].missing_columns is not piece.missing_columns or known[0].schema != piece.schema:
-            known = self._matched = replace(piece, read=no_rows), self._matches(piece.schema, piece)
-        _, matches = known
-        indices = [match.index for match in matches if isinstance(match, FromFile)]
-        encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
+        if known is None or known.missing_columns is not piece.missing_columns or known.schema != piece.schema:
+            known = self._matched = self._matched_to(piece)
+        matches, indices, encoded = known.matches, known.indices, known.encoded
         at = 0
         for batch in piece.batches():
             selected = batch.select(indices)
@@ -195,6 +204,12 @@ class Scan(Operator):
                 if part.num_rows:
                     yield self._ended(self._wanted(part, matches, piece, first), piece, first)
             at += batch.num_rows
+
+    def _matched_to(self, piece: InlinePiece) -> _Matched:
+        matches = self._matches(piece.schema, piece)
+        indices = [match.index for match in matches if isinstance(match, FromFile)]
+        encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
+        return _Matched(piece.schema, piece.missing_columns, matches, indices, encoded)
 
     def _file(self, piece: FilePiece) -> Generator[_Scanned]:
         with OpenFile(piece) as file:
