@@ -111,7 +111,9 @@ class Fragment(Operator):
         self._result = result
         self._long = tuple(long)
         self._beside: LongValues | None = None
-        self._kernels = kernels
+        in_blocks = self._by_blocks and kernels is not None and kernels.pay_at_any_size
+        self._kernels = None if in_blocks else kernels
+        self._block_kernels = kernels if in_blocks else None
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
@@ -309,7 +311,8 @@ class Fragment(Operator):
 
     def _block_by_block(self, relation: FragmentInput) -> Generator[pa.RecordBatch]:
         for block in relation.one_by_one():
-            yield from self._in_parts(relation, block)
+            computed = None if self._block_kernels is None else self._block_kernels.of(block)
+            yield from self._in_parts(relation, block) if computed is None else (computed,)
 
     def _in_parts(self, relation: FragmentInput, block: pa.RecordBatch) -> Generator[pa.RecordBatch]:
         """The rows that are made of a block's rows; of fewer rows at once, where they are too large."""

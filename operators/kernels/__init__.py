@@ -6,9 +6,9 @@ rows, with a result or an error.
 """
 
 from .groups import Grouped
-from .kernel_expressions import Apply, Column, Constant, Expression, Function
+from .kernel_expressions import Apply, Column, Constant, Expression, Function, Moment
 from .kernel_rows import Filtered, Projected
-from .small import SMALL_ROWS, Kernels, Step
+from .small import SMALL_ROWS, Kernels, Step, pay_at_any_size
 
 __all__ = [
     "SMALL_ROWS",
@@ -20,6 +20,8 @@ __all__ = [
     "Function",
     "Grouped",
     "Kernels",
+    "Moment",
     "Projected",
     "Step",
+    "pay_at_any_size",
 ]

@@ -65,7 +65,20 @@ class Apply:
     type: pa.DataType
 
 
-Expression: TypeAlias = Column | Constant | Apply
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Moments `number` * `size` + `origin`, in units of `type`. Declined where there is no number, or a moment is more
+    than `farthest` units from 0.
+    """
+
+    number: Expression
+    size: int
+    origin: int
+    farthest: int
+    type: pa.DataType
+
+
+Expression: TypeAlias = Column | Constant | Apply | Moment
 
 
 def compiled(expression: Expression) -> Compute:
@@ -82,10 +95,30 @@ def compiled(expression: Expression) -> Compute:
             inner, cast = compiled(operand), pc.get_function("cast")
             options = pc.CastOptions.unsafe(type_)
             return lambda rows: cast.call([inner(rows)], options)
+        case Moment():
+            return _moments(expression)
         case Apply(function=function, arguments=arguments):
             return _applied(function, tuple(map(compiled, arguments)))
         case _:
             assert_never(expression)
+
+
+def _moments(moment: Moment) -> Compute:
+    number = compiled(moment.number)
+    word = f"i{moment.type.bit_width // 8}"
+
+    def computed(rows: pa.RecordBatch) -> Value:
+        column = column_of(number(rows), rows)
+        if column.null_count:
+            raise Declined
+        numbers = values_of(column)
+        ends = (int(numbers.min()), int(numbers.max())) if len(numbers) else ()
+        if any(abs(end * moment.size + moment.origin) > moment.farthest for end in ends):
+            raise Declined
+        moments = (numbers * moment.size + moment.origin).astype(word, copy=False)
+        return pa.Array.from_buffers(moment.type, len(moments), [None, pa.py_buffer(moments)])
+
+    return computed
 
 
 def _applied(function: Function, arguments: tuple[Compute, ...]) -> Compute:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,25 @@ from pyarrow import types as kinds
 from ..arrays.layout import Flags, Words, flags, values
 from ..core.batches import batch_of
 from ..core.blocks import BLOCK_ROWS
+from .packed_sums import PackedSums, counts_and_sums
 from .wide_sums import decimals, validity
 
 GroupFunction = Literal["sum", "count", "min", "max"]
+_Bounds: TypeAlias = tuple[int, int]
+_Pair: TypeAlias = tuple[int | None, int | None]
+"""The column of a state's values, and its condition."""
+_Total: TypeAlias = tuple[Words, Flags | None]
+"""A state of groups, and where it is null."""
 
 _WORD: Final = 1 << 62
 _FIRST_PLACES: Final = 1 << 16
 """Arrays begin with so many places, and double: unused places would have to be cleared as well."""
+_FEW: Final = 3
+"""If the rows of a block are in so many more slices than one, they are numbered slice by slice where times ascend."""
+_FIRST_LOOK: Final = 256
+"""If so many times do not ascend, nobody looks at the others."""
+_SLACK: Final = 16
+"""There are places for keys beyond the first ones, of one part in so many of their range on each side."""
 _IDENTITY: Final = {"sum": 0, "min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}
 _JOINED: Final = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
@@ -51,74 +64,114 @@ class DenseGroups:
     combination of keys between the least and the greatest ones, and of nulls. Columns that are sliced have no null.
     """
 
-    def __init__(self, keys: Sequence[GroupKey], states: Sequence[GroupState], schema: pa.Schema, room: int) -> None:
+    def __init__(self, keys: Sequence[GroupKey], states: Sequence[GroupState], room: int) -> None:
         self._keys = keys
         self._states = states
-        self._schema = schema
         self._room = room
         self._domain: _Domain | None = None
+        self._packed: PackedSums | None = None
+        self._packed_column = _packed_column(states)
         self._rows = np.zeros(0, np.int64)
-        self._valid: dict[tuple[int | None, int | None], Words] = {}
+        """Empty while all rows are in packed words."""
+        self._valid: dict[_Pair, Words] = {}
         self._values: dict[int, Words] = {}
         self._bound = 0
-        self._most = 0
+        self._seen: Sequence[_Bounds] = ()
+        """The least and the greatest value of each key."""
 
     def add(self, block: pa.RecordBatch) -> bool:
         """Count the rows of the block, of which there is at least one. False, and nothing is counted, where there is no
         room for them beside the groups that are there.
         """
         columns = [block.column(key.column) for key in self._keys]
-        bounds = [_key_bounds(key, column) for key, column in zip(self._keys, columns, strict=True)]
-        bound = self._bound + max((self._largest(block, state) for state in self._states), default=0) * block.num_rows
-        if bound >= _WORD or not self._makes_room(bounds):
+        ascending = self._keys[0].size is not None and _is_ascending(columns[0])
+        bounds = self._bounds_of(columns, ascending)
+        sums = self._sums_in(block)
+        if self._bound + sums >= _WORD or not self._makes_room(bounds):
             return False
         assert self._domain is not None
-        self._bound = bound
-        self._count(block, self._domain.positions(self._keys, columns, bounds))
+        self._bound += sums
+        at = self._domain.positions(self._keys, columns, bounds, ascending)
+        if self._packed_column is None or not self._pack(block, self._packed_column, at, sums, self._domain.size):
+            self._count(block, at, self._domain.size)
         return True
 
-    def _makes_room(self, bounds: Sequence[tuple[int, int]]) -> bool:
+    def would_fit(self, block: pa.RecordBatch, room: int) -> bool:
+        """Tests whether so much room would have been enough for the rows of the block, as the first ones."""
+        bounds = self._bounds_of([block.column(key.column) for key in self._keys], False)
+        return self._sums_in(block) < _WORD and _Domain.over(bounds, room) is not None
+
+    def _bounds_of(self, columns: Sequence[pa.Array], ascending: bool) -> list[_Bounds]:
+        """The least and the greatest value of each key, of which the first one may be ascending."""
+        return [
+            _key_bounds(key, _ends(column) if ascending and not number else _bounds(column))
+            for number, (key, column) in enumerate(zip(self._keys, columns, strict=True))
+        ]
+
+    def _makes_room(self, bounds: Sequence[_Bounds]) -> bool:
         """Make places for keys within these bounds, and keep those that are there; False if there is no room."""
-        before, most = self._domain, bounds[0][1]
+        before, seen = self._domain, self._seen
         if before is None:
-            self._domain = _Domain.over(bounds, self._room)
-            if self._domain is not None:
-                self._most = most
-                self._rows = np.zeros(self._domain.size, np.int64)
-            return self._domain is not None
-        if before.has(bounds):
-            self._most = max(self._most, most)
-            return True
-        domain = before.with_room(bounds, self._most, self._room)
+            domain, after = _Domain.first(bounds, self._room), list(bounds)
+        else:
+            after = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(seen, bounds, strict=True)]
+            domain = before if before.has(bounds) else before.with_room(after, self._room)
         if domain is None:
             return False
-        used = before.end(self._most)
-        self._domain, self._most = domain, max(self._most, most)
-        self._rows = domain.moved(before, self._rows, used, 0)
+        self._domain, self._seen = domain, after
+        if before is not None and domain is not before:
+            self._move(before, domain, before.end(seen[0][1]))
+        return True
+
+    def _move(self, before: _Domain, domain: _Domain, used: int) -> None:
+        if self._packed is not None:
+            self._packed.words = domain.moved(before, self._packed.words, used, 0)
+        if len(self._rows):
+            self._rows = domain.moved(before, self._rows, used, 0)
         self._valid = {pair: domain.moved(before, counts, used, 0) for pair, counts in self._valid.items()}
         self._values = {
             number: domain.moved(before, numbers, used, _IDENTITY[self._states[number].function])
             for number, numbers in self._values.items()
         }
-        return True
 
-    def take(self) -> Iterator[pa.RecordBatch]:
-        """The groups so far, in order of their keys. There are none afterwards."""
-        domain, rows, valid, numbers = self._domain, self._rows, self._valid, self._values
-        if domain is None:
+    def take(self, schema: pa.Schema, at_once: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
+        """The groups so far, in order of their keys, in columns of these types. There are none afterwards."""
+        if self._domain is None:
             return
-        there = np.flatnonzero(rows[: domain.end(self._most)])
-        self._domain, self._valid, self._values, self._bound = None, {}, {}, 0
-        for begin in range(0, len(there), BLOCK_ROWS):
-            at = there[begin : begin + BLOCK_ROWS]
-            states = []
-            for number, state in enumerate(self._states):
-                counts = valid.get((state.values, state.condition), rows)[at]
-                type_ = self._schema.field(len(self._keys) + number).type
-                totals = counts if state.function == "count" else numbers[number][at]
-                states.append(_column(totals, (counts == 0) & (state.function != "count"), type_))
-            keys = domain.keys(at, self._schema.types[: len(self._keys)])
-            yield batch_of([*keys, *states], len(at), self._schema)
+        if len(self._rows):
+            self._unpack()
+        domain, packed, totals = self._domain, self._packed, (self._rows, self._valid, self._values)
+        words = totals[0] if packed is None else packed.words
+        there = np.flatnonzero(words[: domain.end(self._seen[0][1])])
+        self._domain, self._packed, self._rows = None, None, np.zeros(0, np.int64)
+        self._valid, self._values, self._bound = {}, {}, 0
+        types = schema.types[len(self._keys) :]
+        for begin in range(0, len(there), at_once):
+            at = there[begin : begin + at_once]
+            keys = domain.keys(at, schema.types[: len(self._keys)])
+            states = self._unpacked(words[at]) if packed is not None else self._totals(at, *totals)
+            yield batch_of(
+                [*keys, *(_column(*one, type_) for one, type_ in zip(states, types, strict=True))], len(at), schema
+            )
+
+    def _unpacked(self, words: Words) -> list[_Total]:
+        counts, sums = counts_and_sums(words)
+        return [(counts if state.function == "count" else sums, None) for state in self._states]
+
+    def _totals(
+        self, at: Words, rows: Words, valid: Mapping[_Pair, Words], values: Mapping[int, Words]
+    ) -> Iterator[_Total]:
+        for number, state in enumerate(self._states):
+            counts = valid.get((state.values, state.condition))
+            if state.function == "count":
+                yield (rows if counts is None else counts)[at], None
+            else:
+                yield values[number][at], None if counts is None else counts[at] == 0
+
+    def _sums_in(self, block: pa.RecordBatch) -> int:
+        """A bound of all sums of the block's values."""
+        rows: int = block.num_rows
+        return max((self._largest(block, state) for state in self._states), default=0) * rows
 
     def _largest(self, block: pa.RecordBatch, state: GroupState) -> int:
         if state.function != "sum" or state.values is None:
@@ -126,8 +179,35 @@ class DenseGroups:
         least, most = _bounds(block.column(state.values))
         return max(-least, most)
 
-    def _count(self, block: pa.RecordBatch, at: Words) -> None:
-        kept: dict[tuple[int | None, int | None], Flags | None] = {}
+    def _pack(self, block: pa.RecordBatch, column: int, at: Words, sums: int, size: int) -> bool:
+        """Count the rows of the block in packed words. False, and nothing is counted, if words cannot have them."""
+        read = [block.column(state.values) for state in self._states if state.values is not None]
+        if any(one.null_count for one in read) or not PackedSums.pays(len(at), sums):
+            self._packed_column = None
+            self._unpack()
+            return False
+        if self._packed is not None and not self._packed.has_room(len(at), sums):
+            self._unpack()
+        if self._packed is None:
+            self._packed = PackedSums(size)
+        self._packed.add(at, values(block.column(column)), sums)
+        return True
+
+    def _unpack(self) -> None:
+        if self._packed is None:
+            return
+        counts, sums = counts_and_sums(self._packed.words)
+        self._packed = None
+        self._rows = self._rows + counts if len(self._rows) else counts
+        for number, state in enumerate(self._states):
+            if state.function == "sum":
+                before = self._values.get(number)
+                self._values[number] = sums.copy() if before is None else before + sums
+
+    def _count(self, block: pa.RecordBatch, at: Words, size: int) -> None:
+        if not len(self._rows):
+            self._rows = np.zeros(size, np.int64)
+        kept: dict[_Pair, Flags | None] = {}
         for state in self._states:
             pair = state.values, state.condition
             if pair not in kept:
@@ -169,29 +249,41 @@ class _Domain:
         first = min(room // others, max(2 * sizes[0], _FIRST_PLACES // others))
         return cls(least, [first, *sizes[1:]])
 
-    def with_room(self, bounds: Sequence[tuple[int, int]], most: int, room: int) -> _Domain | None:
-        """A domain that has the values within these bounds, too; `most` is the greatest one of the first key so far.
-        Where there is room, it has more of those keys that go beyond theirs, so that they rarely do so again.
+    @classmethod
+    def first(cls, bounds: Sequence[_Bounds], room: int) -> _Domain | None:
+        """A domain for the first rows. Later ones often have keys somewhat beyond theirs, except for the first key."""
+        ample = [(low - (high - low) // _SLACK, high + (high - low) // _SLACK) for low, high in bounds[1:]]
+        return cls.over([bounds[0], *ample], room) or cls.over(bounds, room)
+
+    def with_room(self, seen: Sequence[_Bounds], room: int) -> _Domain | None:
+        """A domain that has the values within these bounds. Where there is room, it also has all values of this domain,
+        and more of those keys that go beyond it, so that they rarely do so again.
         """
         known = [(least, least + size - 2) for least, size in zip(self._least, self._sizes, strict=True)]
-        both = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, bounds, strict=True)]
-        first = min(known[0][0], bounds[0][0]), max(most, bounds[0][1])
+        both = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, seen, strict=True)]
         ample = [
             (low - (high - low if low < before[0] else 0), high + (high - low if high > before[1] else 0))
             for (low, high), before in zip(both[1:], known[1:], strict=True)
         ]
-        return _Domain.over([first, *ample], room) or _Domain.over([first, *both[1:]], room)
+        choices = ([seen[0], *ample], [seen[0], *both[1:]], seen)
+        return next((domain for bounds in choices if (domain := _Domain.over(bounds, room)) is not None), None)
 
     def moved(self, before: _Domain, totals: Words, used: int, empty: int) -> Words:
-        """An array of this domain with the first `used` numbers of an earlier one, whose domain this one contains."""
+        """An array of this domain with the first `used` numbers of an earlier one, which has other keys only where it
+        is empty.
+        """
         sizes = [used // (before.size // before._sizes[0]), *before._sizes[1:]]
-        to = []
-        for size, least, own in zip(sizes, before._least, self._least, strict=True):
+        from_, to = [], []
+        for size, least, own, own_size in zip(sizes, before._least, self._least, self._sizes, strict=True):
             codes = np.arange(size) + (least - own)
-            codes[:1] = 0  # of null
-            to.append(codes)
+            there = (codes > 0) & (codes < own_size)
+            codes[:1], there[:1] = 0, True  # of null
+            from_.append(np.flatnonzero(there))
+            to.append(codes[there])
         moved = _filled(self.size, empty)
-        moved.reshape(self._sizes)[np.ix_(*to)] = totals[:used].reshape(sizes)
+        target, source = moved.reshape(self._sizes), totals[:used].reshape(sizes)
+        for mine, other in zip(_runs(to[-1]), _runs(from_[-1]), strict=True):
+            target[_grid(to[:-1], mine)] = source[_grid(from_[:-1], other)]
         return moved
 
     def has(self, bounds: Sequence[tuple[int, int]]) -> bool:
@@ -206,26 +298,47 @@ class _Domain:
         return (most - self._least[0] + 2) * (self.size // self._sizes[0])
 
     def positions(
-        self, keys: Sequence[GroupKey], columns: Sequence[pa.Array], bounds: Sequence[tuple[int, int]]
+        self, keys: Sequence[GroupKey], columns: Sequence[pa.Array], bounds: Sequence[_Bounds], ascending: bool
     ) -> Words:
-        at: Words | int = 0
-        for key, column, bound, least, size in zip(keys, columns, bounds, self._least, self._sizes, strict=True):
-            at *= size
+        """The place of each row. The times that are sliced may be ascending."""
+        base, stride, at = 0, 1, None
+        several = []
+        for number in range(len(keys) - 1, -1, -1):
+            least, bound, column = self._least[number], bounds[number], columns[number]
             if bound[0] == bound[1] and not column.null_count:
-                at += bound[0] - (least - 1)
-            elif isinstance(at, int):
-                before, at = at, _codes(key, column, least)
-                at += before
+                base += (bound[0] - (least - 1)) * stride
             else:
-                at += _codes(key, column, least)
-        return np.full(len(columns[0]), at) if isinstance(at, int) else at
+                several.append((keys[number], column, bound, least, stride))
+            stride *= self._sizes[number]
+        for key, column, bound, least, scale in several:  # slices last: there are few of them in neighbouring rows
+            if at is not None and ascending and (ends := _ends_of_slices(key, column, bound)) is not None:
+                for code, (begin, end) in enumerate(pairwise([0, *ends, len(at)]), bound[0] - (least - 1)):
+                    at[begin:end] += code * scale
+                continue
+            codes = _codes(key, column, least, base if scale == 1 else 0)
+            if scale != 1:
+                codes *= scale
+                codes += base
+            at = codes if at is None else np.add(at, codes, out=at)
+            base = 0
+        return np.full(len(columns[0]), base) if at is None else at
 
     def keys(self, at: Words, types: Sequence[pa.DataType]) -> list[pa.Array]:
         columns = []
-        for least, size, type_ in zip(reversed(self._least), reversed(self._sizes), reversed(types), strict=True):
-            at, codes = np.divmod(at, size)
-            columns.append(_column(codes + (least - 1), codes == 0, type_))
+        for number in range(len(self._sizes) - 1, -1, -1):
+            codes = at
+            if number:
+                at = codes // self._sizes[number]
+                codes = codes - at * self._sizes[number]
+            columns.append(_column(codes + (self._least[number] - 1), codes == 0, types[number]))
         return columns[::-1]
+
+
+def _packed_column(states: Sequence[GroupState]) -> int | None:
+    """The only column that is added up, if the other states are counts, and no state has a condition."""
+    columns = {state.values for state in states if state.function == "sum"}
+    plain = all(state.function in ("sum", "count") and state.condition is None for state in states)
+    return columns.pop() if plain and len(columns) == 1 else None
 
 
 def _product(sizes: Sequence[int]) -> int:
@@ -237,25 +350,62 @@ def _filled(size: int, number: int) -> Words:
     return np.full(size, number) if number else np.zeros(size, np.int64)
 
 
-def _codes(key: GroupKey, column: pa.Array, least: int) -> Words:
-    """The keys as distances from `least` - 1, in a new array; nulls are 0. Their bounds fit."""
-    size = key.size or 1
-    codes = np.subtract(values(column), key.origin + size * (least - 1), dtype=np.int64, casting="unsafe")
-    if key.size is not None:
-        codes //= size
-    elif column.null_count:
+def _grid(codes: Sequence[Words], last: slice) -> tuple[Any, ...]:
+    """The places of all combinations of these codes of keys, and of those of the last key."""
+    return (*np.ix_(*codes), last)
+
+
+def _runs(codes: Words) -> tuple[slice, slice]:
+    """The codes, of which the first is 0 and the others follow one another."""
+    return slice(0, 1), slice(int(codes[1]), int(codes[-1]) + 1) if len(codes) > 1 else slice(0, 0)
+
+
+def _ends_of_slices(key: GroupKey, column: pa.Array, bound: _Bounds) -> list[int] | None:
+    """The positions at which the next slice of ascending times begins; None for many slices, and for other keys."""
+    if key.size is None or bound[1] - bound[0] > _FEW:
+        return None
+    numbers = values(column)
+    begins = [key.origin + key.size * number for number in range(bound[0] + 1, bound[1] + 1)]
+    return [int(at) for at in np.searchsorted(numbers, np.array(begins, numbers.dtype))]
+
+
+def _codes(key: GroupKey, column: pa.Array, least: int, base: int) -> Words:
+    """The keys as distances from `least` - 1, in a new array; nulls are 0. `base` is added. Their bounds fit."""
+    numbers, size = values(column), key.size or 1
+    plain = key.size is None and not column.null_count
+    origin = key.origin + size * (least - 1) - (base if plain else 0)
+    codes: Words = np.subtract(numbers, origin, dtype=np.int64, casting="unsafe")
+    if plain:
+        return codes
+    if key.size is None:
         codes[flags(column.is_null())] = 0
+    else:
+        codes //= size
+    if base:
+        codes += base
     return codes
 
 
-def _key_bounds(key: GroupKey, column: pa.Array) -> tuple[int, int]:
-    """The least and the greatest value of a key. There is no room for slices whose times are too far away."""
-    least, most = _bounds(column)
+def _key_bounds(key: GroupKey, bounds: _Bounds) -> _Bounds:
+    """The least and the greatest value of a key, whose column has these. There is no room for slices whose times are
+    too far away.
+    """
+    least, most = bounds
     if key.size is None:
         return least, most
     if max(-least, most) + abs(key.origin) + key.size > _WORD:
         return -_WORD - 1, _WORD + 1
     return (least - key.origin) // key.size, (most - key.origin) // key.size
+
+
+def _is_ascending(column: pa.Array) -> bool:
+    numbers = values(column)
+    return all(bool(np.all(some[1:] >= some[:-1])) for some in (numbers[:_FIRST_LOOK], numbers))
+
+
+def _ends(column: pa.Array) -> _Bounds:
+    numbers = values(column)
+    return int(numbers[0]), int(numbers[-1])
 
 
 def _bounds(column: pa.Array) -> tuple[int, int]:
@@ -277,8 +427,12 @@ def _kept(block: pa.RecordBatch, column: int | None, condition: int | None) -> F
     return known if kept is None else kept & known
 
 
-def _column(numbers: Words, null: Flags, type_: pa.DataType) -> pa.Array:
+def _column(numbers: Words, null: Flags | None, type_: pa.DataType) -> pa.Array:
+    if null is None or not null.any():
+        null = None
+    else:
+        numbers = np.where(null, 0, numbers)
     if kinds.is_decimal(type_):
         return decimals(numbers, numbers >> 63, null, type_)
-    words = np.where(null, 0, numbers).astype(f"i{type_.bit_width // 8}")
+    words = np.ascontiguousarray(numbers, f"i{type_.bit_width // 8}")
     return pa.Array.from_buffers(type_, len(words), [validity(null), pa.py_buffer(words)])

@@ -1,11 +1,16 @@
 """DenseSlices: rows grouped by the number of their slice and by keys that are whole numbers.
 
-The input's first columns are the slice's number and the keys. A group may come out in several rows, each with the
-states of a part of its rows: `SlidingWindows` joins them. Where numbers lie close together, groups are in arrays with a
-place for each possible group. From the block on that the arrays have no room for, or where a group has few rows, DuckDB
-groups the rows.
+The input's first columns are the slice's number and the keys. Where numbers lie close together, groups are in arrays
+with a place for each possible group. From the block on that the arrays have no room for, or where a group has few rows,
+DuckDB groups the rows.
 
-Order: the groups of the arrays in order of their keys, then those of DuckDB: a function of the rows in their order.
+Groups in parts may come out in several rows, each with the states of a part of a group's rows: `SlidingWindows` joins
+them. Whole groups come out in one row each, with their measures. If there is no room for the first block, DuckDB groups
+all rows as it does without this operator. If there is none for a later block, DuckDB joins the parts.
+
+Order of parts: the groups of the arrays in order of their keys, then those of DuckDB: a function of the rows in their
+order. Order of whole groups: that of their keys, nulls first, unless the first block's keys are too far apart for
+arrays of any memory; then DuckDB's. So it does not depend on the memory.
 Empty input: no rows. Memory: a sixteenth of the instance's, and DuckDB's. Barrier: nothing is kept.
 """
 
@@ -29,23 +34,40 @@ from .dense_groups import DenseGroups, GroupKey, GroupState
 
 _SHARE: Final = 16
 _MOST_PLACES: Final = 1 << 23
+_PARTS_AT_ONCE: Final = 1 << 18
+"""Who reads parts puts their batches together, which costs a copy."""
 _REDUCED: Final = 4
 """The arrays are worth it where a group has so many rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WholeGroups:
+    """Statements that make whole groups, of the relation `in0`: `aggregate` of the rows, `ordered` the same in order of
+    the keys, `total` of parts of groups with `states`, in that order, `values` of whole groups with `states`. None for
+    `values` says that the states are the measures.
+    """
+
+    states: pa.Schema
+    aggregate: str
+    ordered: str
+    total: str
+    values: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOfSlices:
     """Groups by keys, of rows that have a value of the first one if it is sliced. `groups` is a statement that makes
-    them of the relation `in0`, in which all rows have one.
+    parts of them of the relation `in0`, in which all rows have one.
     """
 
     keys: tuple[GroupKey, ...]
     states: tuple[GroupState, ...]
     groups: str
+    whole: WholeGroups | None = None
 
 
 class DenseSlices(Operator):
-    """The operator. `schema` has the keys, then a column for each state."""
+    """The operator. `schema` has the keys, then a column for each state; of whole groups, for each measure."""
 
     def __init__(
         self,
@@ -61,12 +83,33 @@ class DenseSlices(Operator):
         self._groups = groups
         self._places = min(instance.settings.memory_limit // _SHARE // (16 * (len(groups.states) + 1)), _MOST_PLACES)
         self._plan_path = plan_path
-        rows = StreamSource(relation="in0", schema=input_schema, size_class=size_class)
-        self._in_duckdb = Fragment(groups.groups, schema=schema, instance=instance, streams=[rows], plan_path=plan_path)
+        self._fragments: list[Fragment] = []
+
+        def statement(sql: str, input_: pa.Schema, output: pa.Schema, *, row_wise: bool = False) -> Fragment:
+            rows = StreamSource(relation="in0", schema=input_, size_class=size_class)
+            fragment = Fragment(
+                sql, schema=output, instance=instance, streams=[rows], row_wise=row_wise, plan_path=plan_path
+            )
+            self._fragments.append(fragment)
+            return fragment
+
+        whole = groups.whole
+        try:
+            self._states = schema if whole is None else whole.states
+            self._in_duckdb = statement(groups.groups, input_schema, self._states)
+            if whole is not None:
+                self._aggregate = statement(whole.aggregate, input_schema, schema)
+                self._ordered = statement(whole.ordered, input_schema, schema)
+                self._total = statement(whole.total, self._states, schema)
+                if whole.values is not None:
+                    self._values = statement(whole.values, self._states, schema, row_wise=True)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def plans(self) -> int:
-        return self._in_duckdb.plans
+        return sum(fragment.plans for fragment in self._fragments)
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
@@ -75,30 +118,65 @@ class DenseSlices(Operator):
 
     def interrupt(self) -> None:
         super().interrupt()
-        self._in_duckdb.interrupt()
+        for fragment in self._fragments:
+            fragment.interrupt()
 
     def close(self) -> None:
-        self._in_duckdb.close()
+        for fragment in self._fragments:
+            fragment.close()
 
     def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
-        """The groups. Whenever the arrays are full, their groups come out, and they begin anew."""
         with closing(rows):
-            arrays = DenseGroups(self._groups.keys, self._groups.states, self.schema, self._places)
-            counted, row_blocks = 0, self._timed(blocks(rows, BLOCK_ROWS))
-            for block in row_blocks:
-                self._stop_if_interrupted()
-                while not arrays.add(block):
-                    handed_out = 0
-                    for groups in arrays.take():
-                        handed_out += groups.num_rows
-                        yield groups
-                    if handed_out * _REDUCED >= counted:  # also where nothing was counted
-                        rest = BatchStream(rows.schema, itertools.chain((block,), row_blocks))
-                        yield from self._in_duckdb.run([rest])
-                        return
-                    counted = 0
-                counted += block.num_rows
-            yield from arrays.take()
+            arrays = DenseGroups(self._groups.keys, self._groups.states, self._places)
+            row_blocks = self._timed(blocks(rows, BLOCK_ROWS))
+            if self._groups.whole is None:
+                yield from self._parts(arrays, 0, row_blocks, rows.schema)
+            else:
+                yield from self._whole(self._groups.whole, arrays, row_blocks, rows.schema)
+
+    def _whole(
+        self, whole: WholeGroups, arrays: DenseGroups, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
+    ) -> Generator[pa.RecordBatch]:
+        """The whole groups of the rows of this schema."""
+        counted = 0
+        for block in row_blocks:
+            self._stop_if_interrupted()
+            if not arrays.add(block):
+                rest = itertools.chain((block,), row_blocks)
+                if not counted:
+                    are_near = arrays.would_fit(block, _MOST_PLACES)
+                    aggregate = self._ordered if are_near else self._aggregate
+                    yield from aggregate.run([BatchStream(schema, rest)])
+                else:
+                    parts = self._parts(arrays, counted, rest, schema)
+                    yield from self._total.run([BatchStream(self._states, parts)])
+                return
+            counted += block.num_rows
+        if whole.values is None:
+            yield from arrays.take(self.schema)
+        else:
+            yield from self._values.run([BatchStream(self._states, arrays.take(self._states))])
+
+    def _parts(
+        self, arrays: DenseGroups, counted: int, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
+    ) -> Generator[pa.RecordBatch]:
+        """Parts of the groups: of the `counted` rows in the arrays, and of these rows. Whenever the arrays are full,
+        their groups come out, and they begin anew.
+        """
+        for block in row_blocks:
+            self._stop_if_interrupted()
+            while not arrays.add(block):
+                handed_out = 0
+                for groups in arrays.take(self._states, _PARTS_AT_ONCE):
+                    handed_out += groups.num_rows
+                    yield groups
+                if handed_out * _REDUCED >= counted:  # also where nothing was counted
+                    rest = BatchStream(schema, itertools.chain((block,), row_blocks))
+                    yield from self._in_duckdb.run([rest])
+                    return
+                counted = 0
+            counted += block.num_rows
+        yield from arrays.take(self._states, _PARTS_AT_ONCE)
 
     def _timed(self, row_blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that are in a slice, in the same blocks. None is empty."""

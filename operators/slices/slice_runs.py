@@ -37,6 +37,7 @@ class SliceRuns:
         order = _order(codes, int(codes.max()) + 1)
         self._codes = codes[order]
         self._slices = numbers[order]
+        self._places: Places | None = None
         self._bases = self._codes - ranks[order]
         same = np.zeros(rows, np.bool_)
         np.equal(self._bases[1:], self._bases[:-1], out=same[1:])
@@ -66,9 +67,18 @@ class SliceRuns:
         within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         numbers = self._first[first] + within
         starts = numbers * self._step
-        end_codes = self._bases[first] + self._ranks.below(starts + self._length)
-        ends = np.searchsorted(self._codes, end_codes)
+        ends = self._before(self._bases[first] + self._ranks.below(starts + self._length))
         yield numbers, Frames(first=first, end=ends, block=starts // self._length)
+
+    def _before(self, codes: Words) -> Places:
+        """For each code, the number of rows whose codes are below it. It is at most that of the last group's end."""
+        most = int(self._bases[-1]) + self._ranks.most
+        if most >= _DENSE * len(self._codes):
+            return np.searchsorted(self._codes, codes)
+        if self._places is None:
+            self._places = np.zeros(most + 1, np.int64)
+            np.cumsum(np.bincount(self._codes, minlength=most), out=self._places[1:])
+        return self._places[codes]
 
 
 def can_number(slices: pa.Array, length: int, step: int) -> bool:

@@ -48,16 +48,18 @@ class DecimalSums:
         return sums[0] | (sums[1] << 32), sums[2] | (sums[3] << 32)
 
 
-def decimals(low: Words, high: Words, null: np.ndarray[tuple[int], np.dtype[np.bool_]], type_: pa.DataType) -> pa.Array:
+def decimals(
+    low: Words, high: Words, null: np.ndarray[tuple[int], np.dtype[np.bool_]] | None, type_: pa.DataType
+) -> pa.Array:
     """Decimals of these words, null where `null` is true."""
     words = np.empty((len(low), 2), np.int64)
     words[:, 0], words[:, 1] = low, high
     return pa.Array.from_buffers(type_, len(low), [validity(null), pa.py_buffer(words)])
 
 
-def validity(null: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Buffer | None:
+def validity(null: np.ndarray[tuple[int], np.dtype[np.bool_]] | None) -> pa.Buffer | None:
     """The validity buffer of an array that is null where `null` is true."""
-    return pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    return pa.py_buffer(np.packbits(~null, bitorder="little")) if null is not None and null.any() else None
 
 
 def _running(values: Words) -> Words:

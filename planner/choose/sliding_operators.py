@@ -22,6 +22,7 @@ from ..ir.visit import has, is_column, rebuilt
 from ..ir.walk import unroll
 from ..sql.states import states_of
 
+_SLICED: Final = frozenset({"time_slice", "calendar_slice"})
 _IN_ARRAYS: Final = frozenset({"sum", "count", "min", "max"})
 
 Change = Callable[[ir.Relation], ir.Relation]
@@ -41,30 +42,35 @@ def without_numbers(relation: ir.SlidingAggregate | ir.FinalSlidingAggregate) ->
 
 
 def use_sliding_operators(plan: ir.Plan) -> ir.Plan:
-    if not has(plan, ir.SlidingAggregate):
+    """The plan of a task with one channel."""
+    if not has(plan, ir.SlidingAggregate, ir.Aggregate):
         return plan
-    change = sliding_operators()
+    change = sliding_operators(tumbling=True)
     return replace(plan, root=change(plan.root), shared=tuple(map(change, plan.shared)))
 
 
-def sliding_operators() -> Change:
-    """A function that gives a relation with such operators in it. It keeps what two relations share."""
+def sliding_operators(*, tumbling: bool = False) -> Change:
+    """A function that gives a relation with such operators in it, also for windows that share no row if `tumbling`. It
+    keeps what two relations share.
+    """
     references = OuterReferences()
     done: dict[ir.Relation, ir.Relation] = {}
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         known = done.get(relation)
         if known is None:
-            known = done[relation] = _operator((yield from rebuilt(relation)), references)
+            known = done[relation] = _operator((yield from rebuilt(relation)), references, tumbling)
         return known
 
     return lambda root: unroll(step, root)
 
 
-def _operator(relation: ir.Relation, references: OuterReferences) -> ir.Relation:
+def _operator(relation: ir.Relation, references: OuterReferences, tumbling: bool) -> ir.Relation:
     match relation:
+        case ir.Aggregate() if tumbling and _is_tumbling(relation) and references.of(relation).closed:
+            return _in_arrays(relation) or relation
         case ir.SlidingAggregate() if without_numbers(relation) is None and references.of(relation).closed:
-            return _windows(relation, _groups(slices_of(relation, relation.input)), len(relation.keys))
+            return _windows(relation, _slices(relation), len(relation.keys))
         case ir.FinalSlidingAggregate() if without_numbers(relation) is None:
             return _windows(relation, relation.input, relation.keys)
         case _:
@@ -83,37 +89,58 @@ def slices_of(relation: ir.SlidingAggregate, below: ir.Relation) -> ir.PartialAg
     )
 
 
-def _groups(slices: ir.PartialAggregate) -> ir.Relation:
-    """The groups of slices: in arrays, if all keys are whole numbers and all measures are counts and sums, least and
+def _slices(relation: ir.SlidingAggregate) -> ir.Relation:
+    slices = slices_of(relation, relation.input)
+    return _in_arrays(slices) or slices
+
+
+def _is_tumbling(aggregate: ir.Aggregate) -> bool:
+    """Tests whether an aggregate is one of windows of time that share no row, in which no row without a time is."""
+    if not aggregate.keys or aggregate.grouping_sets != (tuple(range(len(aggregate.keys))),):
+        return False
+    mark = aggregate.keys[0]
+    return isinstance(mark, ir.Call) and mark.function.name in _SLICED and not mark.type.nullable
+
+
+def _in_arrays(aggregate: ir.PartialAggregate | ir.Aggregate) -> ir.DenseSlices | None:
+    """The groups of slices in arrays, if all keys are whole numbers and all measures are counts and sums, least and
     greatest values of whole numbers.
     """
-    states = [state for measure in slices.measures for state in states_of(measure) or ()]
-    arguments = [one for measure in slices.measures for one in measure.arguments if not isinstance(one, str)]
-    numbers = all(isinstance(typed.type, t.Integer) for typed in (*slices.keys, *arguments))
-    if not numbers or not {state.function for state in states} <= _IN_ARRAYS:
-        return slices
-    mark, *others = slices.keys
+    states = [states_of(measure) for measure in aggregate.measures]
+    arguments = [one for measure in aggregate.measures for one in measure.arguments if not isinstance(one, str)]
+    numbers = all(isinstance(typed.type, t.Integer) for typed in (*aggregate.keys, *arguments))
+    if not numbers or not all(own and {state.function for state in own} <= _IN_ARRAYS for own in states):
+        return None
+    mark, *others = aggregate.keys
     sliced = sliced_column(mark)
-    conditions = [measure.condition for measure in slices.measures if measure.condition is not None]
+    conditions = [measure.condition for measure in aggregate.measures if measure.condition is not None]
     if sliced is not None and all(map(is_column, (*others, *arguments, *conditions))):
-        below = _without_nulls(slices.input, sliced.column)
+        below = _without_nulls(aggregate.input, sliced.column)
         if isinstance(below, ir.Read | ir.LocalFiles):
-            return _dense(slices, below, slices.keys, slices.measures)
+            return _dense(aggregate, below, aggregate.keys, aggregate.measures)
     columns: list[ir.Expression] = [mark if sliced is None else sliced.column, *others]
-    measures = [_over_columns(measure, columns) for measure in slices.measures]
-    first, *keys = (ir.Field(index=at, type=columns[at].type) for at in range(len(slices.keys)))
+    measures = [_over_columns(measure, columns) for measure in aggregate.measures]
+    first, *keys = (ir.Field(index=at, type=columns[at].type) for at in range(len(aggregate.keys)))
     if isinstance(mark, ir.Call) and sliced is not None:
         mark = replace(mark, arguments=(first, *mark.arguments[1:]))
     else:
         mark = first
-    return _dense(slices, project(slices.input, columns, slices.plan_path), (mark, *keys), measures)
+    return _dense(aggregate, project(aggregate.input, columns, aggregate.plan_path), (mark, *keys), measures)
 
 
 def _dense(
-    slices: ir.PartialAggregate, below: ir.Relation, keys: Sequence[ir.Expression], measures: Sequence[ir.Measure]
+    aggregate: ir.PartialAggregate | ir.Aggregate,
+    below: ir.Relation,
+    keys: Sequence[ir.Expression],
+    measures: Sequence[ir.Measure],
 ) -> ir.DenseSlices:
     return ir.DenseSlices(
-        input=below, keys=tuple(keys), measures=tuple(measures), schema=slices.schema, plan_path=slices.plan_path
+        input=below,
+        keys=tuple(keys),
+        measures=tuple(measures),
+        whole=isinstance(aggregate, ir.Aggregate),
+        schema=aggregate.schema,
+        plan_path=aggregate.plan_path,
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...operators.core.blocks import BLOCK_ROWS
 from ...operators.core.column import Column
 from ...operators.duckdb.loop_resources import LoopBound
-from ...operators.kernels import SMALL_ROWS, Step
+from ...operators.kernels import SMALL_ROWS, Step, pay_at_any_size
 from ...operators.python_functions import WIDE_ROWS
 from .. import ir
 from ..analysis.row_wise import is_row_wise
@@ -274,7 +274,7 @@ class _Fragment:
             result=None if result is None else _bound(result),
             lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
             long=long.result,
-            kernels=self._kernels(root, streams) if size_class <= SMALL_ROWS else None,
+            kernels=self._kernels(root, streams, size_class),
         )
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
@@ -309,11 +309,14 @@ class _Fragment:
     def reads_clock(self) -> bool:
         return bool(self._clocks)
 
-    def _kernels(self, root: ir.Relation, streams: Sequence[StreamInput]) -> tuple[Step, ...] | None:
-        """The kernels of a statement that reads one stream, once, and nothing else; None for other statements."""
+    def _kernels(self, root: ir.Relation, streams: Sequence[StreamInput], size_class: int) -> tuple[Step, ...] | None:
+        """The kernels of a statement that reads one stream, once, and nothing else; None for other statements, and
+        where DuckDB costs less.
+        """
         if len(streams) != 1 or streams[0].replayed or len(self._sources) + len(self._streams) > 1 or self._clocks:
             return None
-        return kernels(root, self._columns_of)
+        steps = kernels(root, self._columns_of)
+        return steps if steps is not None and (size_class <= SMALL_ROWS or pay_at_any_size(steps)) else None
 
     def _columns_of(self, relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
         """The positions of an input's columns in its stream, and their types; None for a relation that is no input."""

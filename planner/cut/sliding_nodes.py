@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ...operators.duckdb.long_values import LongColumn
 from ...operators.slices.dense_groups import GroupFunction, GroupKey, GroupState
-from ...operators.slices.dense_slices import GroupsOfSlices
+from ...operators.slices.dense_slices import GroupsOfSlices, WholeGroups
 from ...operators.slices.sliding_windows import WindowsOfSlices
 from ...operators.slices.state_joins import StateFunction
 from ...proto.errors import InternalError, PlanError
@@ -18,6 +18,8 @@ from ..analysis.sliced_columns import sliced_column
 from ..ir.arrow_types import arrow_schema, sql_type
 from ..physical.pipelines import PhysicalNode
 from ..physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from ..sql.relations.aggregate import select_aggregate
+from ..sql.relations.final_aggregate import select_final_aggregate
 from ..sql.relations.partial_aggregate import select_partial_aggregate
 from ..sql.relations.sliding_aggregate import select_final_sliding_aggregate
 from ..sql.sql_scope import TextScope
@@ -44,7 +46,7 @@ def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> Slidi
             step=relation.step,
             keys=relation.keys,
             functions=cast("tuple[StateFunction, ...]", functions),
-            values=_values(relation),
+            values=_values(relation, 1 + relation.keys),
             plain=_is_plain(relation),
             windows=_windows(relation),
             long={at: LongColumn(compared=True, kept=True) for at in texts},
@@ -62,6 +64,7 @@ def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlices
             keys=tuple(map(_group_key, relation.keys)),
             states=tuple(_group_states(relation.measures)),
             groups=_groups(relation),
+            whole=_whole(relation) if relation.whole else None,
         )
     except PlanError as error:
         raise error.at(relation.plan_path) from error
@@ -95,14 +98,49 @@ def _group_states(measures: Sequence[ir.Measure]) -> Iterator[GroupState]:
 
 def _groups(relation: ir.DenseSlices) -> str:
     table, writer = _input(len(relation.input.schema))
-    partial = ir.PartialAggregate(
+    return select_partial_aggregate(_in_parts(relation), table, writer.over(table))
+
+
+def _in_parts(relation: ir.DenseSlices) -> ir.PartialAggregate:
+    keys = len(relation.keys)
+    states = (state.type for measure in relation.measures for state in states_of(measure) or ())
+    return ir.PartialAggregate(
         input=relation.input,
         keys=relation.keys,
+        measures=relation.measures,
+        schema=(*relation.schema[:keys], *states),
+        plan_path=relation.plan_path,
+    )
+
+
+def _whole(relation: ir.DenseSlices) -> WholeGroups:
+    keys = len(relation.keys)
+    table, writer = _input(len(relation.input.schema))
+    aggregate = ir.Aggregate(
+        input=relation.input,
+        keys=relation.keys,
+        grouping_sets=(tuple(range(keys)),),
         measures=relation.measures,
         schema=relation.schema,
         plan_path=relation.plan_path,
     )
-    return select_partial_aggregate(partial, table, writer.over(table))
+    parts = _in_parts(relation)
+    total = ir.FinalAggregate(
+        input=parts, keys=keys, measures=relation.measures, schema=relation.schema, plan_path=relation.plan_path
+    )
+    rows = select_aggregate(aggregate, table, writer.over(table))
+    return WholeGroups(
+        states=arrow_schema(parts.schema),
+        aggregate=rows,
+        ordered=_in_order(rows, keys),
+        total=_in_order(select_final_aggregate(total, _input(len(parts.schema))[0]), keys),
+        values=None if _is_plain(relation) else _values(relation, keys),
+    )
+
+
+def _in_order(groups: str, keys: int) -> str:
+    """The groups in the order in which arrays have them."""
+    return f"SELECT * FROM ({groups}) ORDER BY {', '.join(f'{at} NULLS FIRST' for at in range(1, keys + 1))}"
 
 
 def _input(width: int) -> tuple[Table, Writer]:
@@ -116,13 +154,13 @@ def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
 
 
-def _values(relation: ir.SlidingWindows) -> str:
-    return f"SELECT {', '.join(_columns(relation))} FROM in0"
+def _values(relation: ir.SlidingWindows | ir.DenseSlices, keys: int) -> str:
+    return f"SELECT {', '.join(_columns(relation, keys))} FROM in0"
 
 
-def _columns(relation: ir.SlidingWindows) -> Iterator[str]:
-    yield from (f"c{at}" for at in range(1 + relation.keys))
-    state = 1 + relation.keys
+def _columns(relation: ir.SlidingWindows | ir.DenseSlices, keys: int) -> Iterator[str]:
+    yield from (f"c{at}" for at in range(keys))
+    state = keys
     for measure in relation.measures:
         end = state + len(states_of(measure) or ())
         value = render_value(measure, [f"c{at}" for at in range(state, end)])
@@ -130,7 +168,7 @@ def _columns(relation: ir.SlidingWindows) -> Iterator[str]:
         state = end
 
 
-def _is_plain(relation: ir.SlidingWindows) -> bool:
+def _is_plain(relation: ir.SlidingWindows | ir.DenseSlices) -> bool:
     """Tests whether each measure is its state, cast to the measure's type."""
     for measure in relation.measures:
         if len(states_of(measure) or ()) != 1:

@@ -78,7 +78,8 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Shared():
             return f"shared {relation.ordinal}"
         case ir.DenseSlices():
-            return f"dense slices, {len(relation.keys)} keys of whole numbers: {_functions(relation.measures)}"
+            windows = ", whole windows" if relation.whole else ""
+            return f"dense slices{windows}, {len(relation.keys)} keys of whole numbers: {_functions(relation.measures)}"
         case ir.PartialAggregate():
             return f"partial aggregate, {len(relation.keys)} keys: {_functions(relation.measures)}"
         case ir.FinalAggregate():

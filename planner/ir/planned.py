@@ -84,14 +84,15 @@ class SlidingWindows(_FinalSliding):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DenseSlices(Node):
-    """A `PartialAggregate` below `SlidingWindows` whose keys are whole numbers. `keys`, and what `measures` read, are
-    columns of the input; the first key may be slices of a column of times (`time_slice`), whose nulls are in none. A
-    group may come out in several rows.
+    """Groups by keys that are whole numbers. `keys`, and what `measures` read, are columns of the input; the first key
+    may be slices of a column of times (`time_slice`), whose nulls are in none. It is an `Aggregate` if groups are
+    `whole`. If not, it is a `PartialAggregate` below `SlidingWindows`, of which a group may come out in several rows.
     """
 
     input: Relation
     keys: tuple[Expression, ...]
     measures: tuple[Measure, ...]
+    whole: bool
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",), expressions=("keys", "measures"))

@@ -98,9 +98,9 @@ def _union(*columns: str) -> dict[str, object]:
     return plans.union(plans.read("l", *columns), plans.read("r", *columns))
 
 
-def _sliding(measure: Any) -> PlanBytes:
+def _sliding(measure: Any, slide: int = 25) -> PlanBytes:
     left, right = (sub.read_named_table(name, {"k": sub.i64, "g": sub.i64, "x": sub.fp64}) for name in SOURCES)
-    built = windows.sliding(left.union(right), "g", 100, 25, keys=["k"], measures=[measure.alias("s")])
+    built = windows.sliding(left.union(right), "g", 100, slide, keys=["k"], measures=[measure.alias("s")])
     return PlanBytes(binary=built.to_plan().SerializeToString())
 
 
@@ -122,6 +122,7 @@ BY_HAND: Final[Mapping[str, PlanBytes]] = {
     "cross join": plans.plan(plans.crossed(_union("k"), plans.limited(plans.read("r", "g"), 2)), "k", "g"),
     "sliding windows": _sliding(sub.f.sum(sub.col("x"))),
     "sliding windows of whole numbers": _sliding(sub.f.sum(sub.col("g"))),
+    "tumbling windows of whole numbers": _sliding(sub.f.sum(sub.col("g")), slide=100),
     "sliding windows of long decimals": _sliding(sub.f.max(sub.col("k").cast(sub.decimal(0, 38)))),
     "top n": plans.plan(plans.top(_union("g", "k"), 1_000, "ROWS_ONLY"), *"gk"),
     "top n with ties": plans.plan(plans.top(_union("g", "k"), 1_000, "WITH_TIES"), *"gk"),

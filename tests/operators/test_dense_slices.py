@@ -17,7 +17,7 @@ from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.slices import dense_slices
 from tidegate.operators.slices.dense_groups import GroupKey, GroupState
-from tidegate.operators.slices.dense_slices import DenseSlices, GroupsOfSlices
+from tidegate.operators.slices.dense_slices import DenseSlices, GroupsOfSlices, WholeGroups
 
 from ..searching import tries
 
@@ -56,12 +56,42 @@ def dense(instance: Instance) -> DenseSlices:
     return DenseSlices(ROWS, groups=groups, schema=OUT, size_class=1_000, instance=instance)
 
 
+WHOLE: Final = pa.schema([*[*OUT][:2], ("mean", pa.float64()), *[*OUT][3:]])
+TOTAL: Final = """
+    SELECT c0, c1, sum(c2) / sum(c3), CAST(sum(c3) AS BIGINT), CAST(sum(c4) AS BIGINT), min(c5), max(c6)
+    FROM in0 GROUP BY (c0, c1)
+"""
+"""The total of the values by the number of rows; the other measures are their states."""
+
+
+def whole(instance: Instance, *, plain: bool = True) -> DenseSlices:
+    """Whole groups: their measures are their states if they are `plain`."""
+    sums = pa.schema([*[*OUT][:2], ("sum", pa.int64()), *[*OUT][3:]])
+    aggregate = (
+        GROUPS.replace("DECIMAL(38, 0)", "BIGINT")
+        if plain
+        else GROUPS.replace("CAST(sum(c2) AS DECIMAL(38, 0))", "sum(c2) / count(*)")
+    )
+    total = TOTAL.replace("sum(c2) / sum(c3)", "CAST(sum(c2) AS BIGINT)") if plain else TOTAL
+    statements = WholeGroups(
+        states=OUT,
+        aggregate=aggregate,
+        ordered=f"{aggregate} ORDER BY 1 NULLS FIRST, 2 NULLS FIRST",
+        total=f"{total} ORDER BY 1 NULLS FIRST, 2 NULLS FIRST",
+        values=None if plain else "SELECT c0, c1, c2 / c3, c3, c4, c5, c6 FROM in0",
+    )
+    groups = GroupsOfSlices(
+        keys=(GroupKey(column=0), GroupKey(column=1)), states=STATES, groups=GROUPS, whole=statements
+    )
+    return DenseSlices(ROWS, groups=groups, schema=sums if plain else WHOLE, size_class=1_000, instance=instance)
+
+
 def run(operator: DenseSlices, rows: Sequence[Row], at_once: int = 1_000) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(ROWS)
     table = pa.table([pa.array(column, type_) for column, type_ in zip(columns, ROWS.types, strict=True)], schema=ROWS)
     try:
         stream = BatchStream(ROWS, table.to_batches(max_chunksize=at_once))
-        return pa.Table.from_batches(operator.run([stream]), OUT)
+        return pa.Table.from_batches(operator.run([stream]), operator.schema)
     finally:
         operator.close()
 
@@ -147,6 +177,87 @@ def test_keys_that_go_on_growing_get_places(warm: Instance, step: int, monkeypat
     answer = run(operator, rows)
     assert joined(answer) == naive(rows)
     assert answer.num_rows == len(naive(rows))
+
+
+NEAR: Final = ROW.filter(lambda row: row[2] is None or abs(row[2]) < 2**40)
+
+
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(NEAR, max_size=60))
+@example([(0, None, 1, None, True), (0, None, None, 5, None)])
+@example([(2**63 - 1, 2**31 - 1, 1, 1, True), (-(2**63), -(2**31), 1, 1, True)])
+def test_whole_groups_have_one_row_each(warm: Instance, rows: list[Row]) -> None:
+    assert rows_of(run(whole(warm), rows)) == naive(rows)
+
+
+def rows_of(table: pa.Table) -> dict[Row, Row]:
+    """The groups, each of which has one row."""
+    groups = {row[:2]: row[2:] for row in zip(*(column.to_pylist() for column in table.columns), strict=True)}
+    assert len(groups) == table.num_rows
+    return groups
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["states", "made of states"])
+@pytest.mark.parametrize("room", [1, 50, 3_000])
+def test_whole_groups_that_the_arrays_have_no_room_for(
+    warm: Instance, room: int, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them, some slices at a time, all: also where a group's rows are far apart."""
+    monkeypatch.setattr(dense_slices, "_MOST_PLACES", room)
+    monkeypatch.setattr(dense_slices, "BLOCK_ROWS", 100)
+    rows = [(at // 100 % 30, at % 3 + (at // 3_000) * 10, at, at % 11, at % 2 == 0) for at in range(4_000)]
+    answer = rows_of(run(whole(warm, plain=plain), rows))
+    expected = naive(rows)
+    assert answer == (expected if plain else {key: (own[0] / own[1], *own[1:]) for key, own in expected.items()})
+
+
+def test_duckdb_groups_all_rows_whose_first_ones_the_arrays_have_no_room_for(
+    warm: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It groups them once."""
+    operator = whole(warm)
+    for unused in (operator._in_duckdb, operator._total):
+        monkeypatch.setattr(unused, "run", lambda _: pytest.fail("rows are grouped in parts"))
+    rows = [(at % 3 * 2**40, at % 5 * 2**20, at, 1, True) for at in range(2_000)]
+    assert rows_of(run(operator, rows)) == naive(rows)
+
+
+@pytest.mark.parametrize("room", [300, 1 << 23])
+def test_the_order_of_whole_groups_does_not_depend_on_batches(
+    warm: Instance, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense_slices, "_MOST_PLACES", room)
+    monkeypatch.setattr(dense_slices, "BLOCK_ROWS", 100)
+    rows = [(at // 50, at % 13, at, at % 7, True) for at in range(2_000)]
+    tables = [run(whole(warm), rows, at_once) for at_once in (1, 7, 1_000, 2_000)]
+    assert all(table.equals(tables[0]) for table in tables)
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["states", "made of states"])
+def test_the_order_of_whole_groups_does_not_depend_on_memory(
+    warm: Instance, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them in arrays, some, all."""
+    monkeypatch.setattr(dense_slices, "BLOCK_ROWS", 100)
+    rows = [(at // 50 * 7 % 40, None if at % 13 == 5 else at % 13 - 6, at, at % 7, True) for at in range(2_000)]
+    tables = []
+    for room in (0, 60, 300, dense_slices._MOST_PLACES):
+        operator = whole(warm, plain=plain)
+        operator._places = room
+        tables.append(run(operator, rows))
+    assert all(table.equals(tables[0]) for table in tables)
+
+
+def test_places_for_keys_that_never_came_are_given_up_for_those_that_do(
+    warm: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys go on growing a little, and get places for more of them. Then slices need these places."""
+    monkeypatch.setattr(dense_slices, "_MOST_PLACES", 2_100)
+    monkeypatch.setattr(dense_slices, "BLOCK_ROWS", 50)
+    rows = [(at // 500, None if at % 17 == 0 else min(at // 50, 20) + at % 77, at, 1, True) for at in range(9_000)]
+    operator = whole(warm)
+    monkeypatch.setattr(operator._total, "run", lambda _: pytest.fail("DuckDB joins parts"))
+    assert rows_of(run(operator, rows)) == naive(rows)
 
 
 TICKS: Final = {

@@ -193,3 +193,14 @@ def test_slices_of_integer_keys_are_numbered_without_duckdb(client: tidegate.Cli
     _, _, below = explained.partition("operator 3, blocking\n")
     assert [line.strip().partition("  [")[0] for line in below.splitlines()[1:2]] == [f"fragment 4, {read}"]
     assert ("filter" in below) == (read == "project, 2 columns")
+
+
+def test_explain_shows_windows_in_arrays(client: tidegate.Client) -> None:
+    rows = sub.read_named_table("events", {"t": sub.i64, "k": sub.i64, "v": sub.i32, "x": sub.fp64})
+    mean, total = sub.f.avg(sub.col("v")).alias("mean"), sub.f.sum(sub.col("x")).alias("total")
+    whole = "dense slices, whole windows, 2 keys of whole numbers: avg"
+    assert whole in client.explain(windows.tumbling(rows, "t", 10, keys=["k"], measures=[mean]).to_plan()).text
+    for keys, measure in ((["k"], total), (["x"], mean), (["k"], sub.f.count(sub.col("v")).distinct().alias("n"))):
+        text = client.explain(windows.tumbling(rows, "t", 10, keys=keys, measures=[measure]).to_plan()).text
+        assert "dense slices" not in text
+        assert "aggregate by windows of time, 2 keys" in text

@@ -89,6 +89,44 @@ def test_many_windows_of_many_keys(client: tidegate.Client, slide: int, copies: 
     assert Counter(rows_of(kind, answer)) == Counter(_expected(rows, spans, ["k"], ["sum", "least"]))
 
 
+@pytest.mark.parametrize("spread", [1, 10**11], ids=["close together", "far apart"])
+@pytest.mark.parametrize("time", ["i64", "date", "microseconds", "zoned milliseconds"])
+def test_windows_that_share_no_row_of_whole_numbers(client: tidegate.Client, time: str, spread: int) -> None:
+    """Of the measures, averages are of floats, and so are not among them."""
+    rows = [
+        (number * 37 % 5_003 - 2_500, "a", None if number % 13 == 0 else number * 31 % 97 * spread)
+        for number in range(8_000)
+    ]
+    kind, spans = TIMES[time], Spans(60, 60, 7)
+    splits = [events(kind, rows[:4_999]), events(kind, rows[4_999:])]
+    measures = [name for name in sorted(MEASURES) if name != "mean"]
+    answer = run(client, plan(kind, spans, ["v"], measures), splits)
+    assert Counter(rows_of(kind, answer)) == Counter(_expected(rows, spans, ["v"], measures))
+
+
+@pytest.mark.parametrize("spread", [1, 10**11], ids=["close together", "far apart"])
+def test_averages_of_whole_numbers_are_those_of_rows(client: tidegate.Client, spread: int) -> None:
+    """With a distinct measure beside them, the same measures are an aggregate over rows."""
+    frame = sub.read_named_table("events", {"t": sub.i64, "k": sub.i64, "v": sub.i64, "n": sub.i16})
+    some = [sub.f.avg(sub.col(name)).alias(name) for name in "vn"]
+    some.append(sub.f.avg(sub.col("v")).filter(sub.col("k") > sub.lit(3)).alias("filtered"))
+    numbers = range(3_000)
+    data = pa.table(
+        {
+            "t": pa.array([number * 37 % 1_009 - 500 for number in numbers], pa.int64()),
+            "k": pa.array([number % 7 * spread for number in numbers], pa.int64()),
+            "v": pa.array([None if number % 7 == 3 else number * 7_919 % 101 * 10**15 for number in numbers]),
+            "n": pa.array([number % 11 - 4 for number in numbers], pa.int16()),
+        }
+    )
+    tables = []
+    for measures in (some, [*some, sub.f.count(sub.col("n")).distinct().alias("distinct")]):
+        windowed = built_windows.tumbling(frame, "t", 50, keys=["k"], measures=measures).to_plan()
+        rows = run(client, windowed, [data])
+        tables.append(rows.sort_by([("window_start", "ascending"), ("k", "ascending")]))
+    assert tables[0].equals(tables[1].drop_columns(["distinct"]))
+
+
 def test_a_window_of_very_many_slices(client: tidegate.Client) -> None:
     """A day, every second: more windows of one row than fit in one list of DuckDB's."""
     rows: list[Row] = [(0, "a", 1), (40_000, "a", 2), (100_000, "b", 3)]

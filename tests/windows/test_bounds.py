@@ -1,0 +1,74 @@
+"""The bounds of windows, which NumPy computes, or DuckDB where a bound may be too far away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.operators import kernels
+from tidegate.planner.cut import fragments
+
+from .naive import Spans
+from .running import TIMES, plan
+
+EDGES = [0, 1, -1, 59, 10**6, 2**31 - 3, 2**31 - 1, 2**62 // 10**6, 2**62 // 10**3, 2**62 - 100, 2**62, 2**63 - 70]
+ABOVE = 20_000
+"""More rows than small inputs have."""
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether NumPy answered, each time that it was asked."""
+    used: list[bool] = []
+    asked: Callable[[kernels.Kernels, pa.RecordBatch], pa.RecordBatch | None] = kernels.Kernels.of
+
+    def noted(self: kernels.Kernels, rows: pa.RecordBatch) -> pa.RecordBatch | None:
+        answer = asked(self, rows)
+        used.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(kernels.Kernels, "of", noted)
+    return used
+
+
+def _outcomes(client: tidegate.Client, time: str, moments: Sequence[int]) -> list[pa.Table | str]:
+    """The windows of each moment, or what is wrong with them."""
+    kind = TIMES[time]
+    with client.create_task(plan(kind, Spans(60, 60, 7), ["v"], ["count"]), on_error="skip_epoch") as task:
+        outcomes: list[pa.Table | str] = []
+        for moment in moments:
+            rows = pa.table({"t": kind.array([moment]), "k": ["a"], "v": pa.array([1], pa.int64())})
+            try:
+                outcomes.append(task.run_epoch({"events": rows}).table())
+            except tidegate.EpochError as error:
+                outcomes.append(error.message)
+        return outcomes
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_bounds_are_those_of_duckdb(
+    client: tidegate.Client, time: str, answers: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = TIMES[time]
+    most = 2 ** ((8 if time == "i8" else kind.arrow.bit_width) - 1)
+    moments = [edge for one in EDGES for edge in (one, -one - 1) if -most < edge < most - 1]
+    computed = _outcomes(client, time, moments)
+    assert any(answers)
+    monkeypatch.setattr(fragments, "kernels", lambda *_: None)
+    answers.clear()
+    assert computed == _outcomes(client, time, moments)
+    assert not answers
+
+
+def test_bounds_of_many_windows(client: tidegate.Client, answers: list[bool]) -> None:
+    kind = TIMES["microseconds"]
+    rows = {"t": kind.array(range(0, 60 * ABOVE, 60)), "k": ["a"] * ABOVE, "v": pa.array([1] * ABOVE, pa.int64())}
+    with client.create_task(plan(kind, Spans(60, 60), ["v"], ["count"])) as task:
+        windows = task.run_epoch({"events": pa.table(rows)}).table()
+    assert answers
+    assert all(answers)
+    assert kind.ticks(windows.column(0)) == list(range(0, 60 * ABOVE, 60))
+    assert kind.ticks(windows.column(1)) == list(range(60, 60 * ABOVE + 60, 60))
