@@ -222,11 +222,22 @@ class ChangeOperatorFactory:
     def _windows_of_time(self, node: FinalWindowsNode) -> FinalWindows | FinalSlidingWindows:
         closing = self._closing(node)
         assert closing is not None
-        read = node.input.schema if node.functions is not None else with_bounds(node.input.schema)
+        states = node.states
+        read = with_bounds(node.input.schema) if states is None else states.schema
         evaluate = None if node.sql is None else self._evaluator(node.sql, [read], node.schema, node.plan_path)
-        if node.functions is not None:
-            arguments = (node.input.schema, node.schema, closing, node.functions, evaluate)
-            return FinalSlidingWindows(*arguments, keys=node.keys, plan_path=node.plan_path)
+        if states is not None:
+            return FinalSlidingWindows(
+                node.input.schema,
+                node.schema,
+                closing,
+                states,
+                evaluate,
+                keys=node.keys,
+                make_states=None
+                if states.sql is None
+                else self._evaluator(states.sql, [node.input.schema], states.schema, node.plan_path),
+                plan_path=node.plan_path,
+            )
         assert evaluate is not None
         in_order = not isinstance(node.input, GroupNode)
         return FinalWindows(

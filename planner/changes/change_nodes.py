@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.changes.distinct_or_set_op import Weighing
+from ...operators.changes.event_time.final_sliding_windows import SliceStates
 from ...operators.changes.event_time.interval_closing import IntervalClosing
 from ...operators.changes.event_time.window_closing import (
     AnyClosing,
@@ -27,7 +28,6 @@ from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
 from ...operators.changes.window import WindowReach
-from ...operators.slices.state_joins import StateFunction
 from ..analysis.rising import Rising
 from ..ir.walk import each_once
 
@@ -245,15 +245,15 @@ class OnTimeNode:
 class FinalWindowsNode:
     """Windows of time, each once. The input's first column is the slice, the next `keys` columns are the keys. `sql`
     reads the numbers of the first and the last wanted window behind a row's columns. Windows that overlap are put
-    together from states of slices, which `functions` have made: then `sql` reads their number, the keys and the joined
-    states; these are the row if it is None. `slice_sql` gives the number of a tick's slice, for windows of a calendar.
+    together from `states` of slices, if they can be: then `sql` reads their number, the keys and the joined states;
+    these are the row if it is None. `slice_sql` gives the number of a tick's slice, for windows of a calendar.
     """
 
     input: ChangeNode
     keys: int
     closing: SlicedClosing
     slice_sql: str | None
-    functions: tuple[StateFunction, ...] | None
+    states: SliceStates | None
     sql: str | None
     schema: pa.Schema
     plan_path: str

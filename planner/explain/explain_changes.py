@@ -233,8 +233,8 @@ def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | Fin
         case OnTimeNode(late=late):
             return f"{'late rows' if late else 'rows on time'}, {ends}"
         case FinalWindowsNode():
-            kept = "slices" if isinstance(node.input, GroupNode) else "rows"
-            cost = "" if node.functions is None else "; each window at the same cost"
+            kept = "slices" if isinstance(node.input, GroupNode) or node.states is not None else "rows"
+            cost = "" if node.states is None else "; each window at the same cost"
             return f"final windows by {node.keys} keys, {ends}, keeps {kept} of open windows{cost}"
         case FinalSessionsNode():
             return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions"

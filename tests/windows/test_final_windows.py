@@ -231,14 +231,21 @@ def test_late_rows_are_those_that_no_window_has(
     kind=KINDS,
     rows=st.lists(INSERTED, min_size=3, max_size=40),
     cuts=st.lists(st.integers(0, 100), min_size=2, max_size=4),
+    measures=st.sampled_from([["sum", "texts"], ["sum", "least"], ["mean", "all large"]]),
     channels=st.sampled_from([1, 2]),
 )
+@example(Kind(Spans(60, 1), 1, 5, 0), [(t, "a", t, False) for t in range(-30, 60, 7)], [4, 9], ["mean", "count"], 2)
 def test_a_restored_task_goes_on_with_its_open_windows(
-    tmp_path_factory: pytest.TempPathFactory, kind: Kind, rows: list[Any], cuts: list[int], channels: int
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: Kind,
+    rows: list[Any],
+    cuts: list[int],
+    measures: list[str],
+    channels: int,
 ) -> None:
     column, root = TIMES["i64"], tmp_path_factory.mktemp("checkpoints")
     epochs = [changes(column, epoch) for epoch in cut(stream_of(rows), cuts)]
-    plan = kind.plan(column, ["k"], ["sum", "texts"])
+    plan = kind.plan(column, ["k"], measures)
     with tidegate.local(checkpoint_root=str(root)) as client:
         with client.create_task(plan, mode="continuous", channels=channels) as task:
             whole = run(task, epochs, last=True)

@@ -28,13 +28,14 @@ from ..values.value_columns import Index
 from .timed_rows import TimedRows
 from .window_closing import IDLE, NEVER, SliceClosing, after_closing
 
-_VERSION = 1
-
 
 class ClosingWindows(ChangeOperator):
     """The base of final windows, over rows whose first column is the number of their slice. It keeps rows as long as a
     window of theirs is open. A subclass gives windows in `_windows`.
     """
+
+    _version = 1
+    """The version of the state in a checkpoint."""
 
     def __init__(self, input_schema: pa.Schema, schema: pa.Schema, closing: SliceClosing, *, plan_path: str) -> None:
         self.schema = schema
@@ -61,7 +62,7 @@ class ClosingWindows(ChangeOperator):
         windows = self._windows(first, last)
         if windows is not None:
             yield windows
-        self._rows.drop_below((last + 1) * self._closing.step)
+        self._drop_below((last + 1) * self._closing.step)
 
     def watermark(self, watermark: int | None) -> int | None:
         return after_closing(self._closing, watermark)
@@ -70,22 +71,29 @@ class ClosingWindows(ChangeOperator):
         yield Kept("rows", self._rows, self._input_schema)
 
     def save(self, state: StateWriter) -> None:
-        save_numbers(state, "closed", _VERSION, {"last": self._last})
+        save_numbers(state, "closed", self._version, {"last": self._last})
         super().save(state)
 
     def load(self, state: StateReader) -> None:
-        (self._last,) = load_numbers(state, "closed", _VERSION)
+        (self._last,) = load_numbers(state, "closed", self._version)
         super().load(state)
         if self._last is not None:
-            self._rows.drop_below((self._last + 1) * self._closing.step)
+            self._drop_below((self._last + 1) * self._closing.step)
+
+    def _drop_below(self, slice_: int) -> None:
+        self._rows.drop_below(slice_)
 
     def _last_closed(self, watermark: int | None) -> int | None:
         if watermark is None or watermark == IDLE:
             return None
         if watermark != UNBOUNDED:
             return self._closing.last_closed(self._closing.ticks.at(watermark))
-        last = self._rows.last
-        return None if last is None else last // self._closing.step
+        slices = self._bounds()
+        return slices[-1] // self._closing.step if slices else None
+
+    def _bounds(self) -> tuple[int, ...]:
+        """The first and the last slice that are kept, in ascending order; nothing if there are none."""
+        return self._rows.bounds
 
 
 class FinalWindows(ClosingWindows):

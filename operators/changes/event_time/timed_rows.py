@@ -60,12 +60,6 @@ class TimedRows(Arrangement):
             self._runs, self._runs_bytes = left, None
 
     @property
-    def last(self) -> int | None:
-        """The greatest number; None if there are no rows."""
-        bounds = self.bounds
-        return bounds[1] if bounds else None
-
-    @property
     def bounds(self) -> tuple[int, int] | tuple[()]:
         """The least and the greatest number; nothing if there are no rows."""
         if self._low > MOST:

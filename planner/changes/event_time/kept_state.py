@@ -53,9 +53,11 @@ def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per no
             return KeptState("rows in order", _passed(floor))
         case WindowNode(floor=floor):
             return KeptState("rows in order with their answers", _passed(floor))
-        case FinalWindowsNode(functions=functions):
-            slices = "slices" if functions is None else "slices and running results"
-            return KeptState(slices if isinstance(node.input, GroupNode) else "rows", _OPEN)
+        case FinalWindowsNode(states=states):
+            own = "slices" if isinstance(node.input, GroupNode) else "rows"
+            if states is not None:
+                own = "slices and running results" if states.sql is None else "rows, slices and running results"
+            return KeptState(own, _OPEN)
         case FinalSessionsNode():
             return KeptState("rows", "of open sessions")
         case FinalCountsNode(keys=keys):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
+from ....operators.changes.event_time.final_sliding_windows import SliceStates
 from ....operators.changes.event_time.interval_closing import IntervalClosing
 from ....operators.changes.event_time.window_closing import (
     NEVER,
@@ -19,6 +20,7 @@ from ....operators.changes.event_time.window_closing import (
     SessionClosing,
     SlicedClosing,
 )
+from ....operators.slices.state_joins import StateFunction
 from ....proto.errors import PlanError, Problem
 from ... import ir
 from ...functions.added_calls import call
@@ -34,7 +36,7 @@ from ...rewrite.session_windows import session_groups
 from ...rewrite.sliced_windows import aggregate_by_mark, sliding_of
 from ...sql.relations.sliding_aggregate import floor_division
 from ...sql.states import render_total, render_value, states_of
-from ..aggregates import slices_of
+from ..aggregates import Slices, slices_of
 from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
 from ..rendering import leaf, render
 from ..rowwise import Chain, lower_chain
@@ -164,24 +166,48 @@ def _sliced(
         return replace(distinct(rows, plan_path=plan_path), closing=closing, slice_sql=slice_sql)
     windows = _over(relation, leaf(types, plan_path), positions)
     slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
-    overlap = slices is not None and closing.length > closing.step
-    if slices is None:
-        base = leaf((*types, INT64, INT64), plan_path)
-        sql: str | None = render(_wanted(_over(relation, base, positions), closing), [base])
-    elif overlap:
-        sql = None if slices.plain else _of_joined_states(windows)
-    else:
+    states: SliceStates | None = None
+    if closing.length > closing.step:
+        states = _states_of_rows(windows) if slices is None else _states_of(slices)
+    if states is not None:
+        sql = None if slices is not None and slices.plain else _of_joined_states(windows)
+    elif slices is not None:
         sql = _windows_of_slices(windows, closing)
+    else:
+        base = leaf((*types, INT64, INT64), plan_path)
+        sql = render(_wanted(_over(relation, base, positions), closing), [base])
     return FinalWindowsNode(
         input=rows if slices is None else slices.groups,
         keys=len(relation.keys),
         closing=closing,
         slice_sql=slice_sql,
-        functions=slices.functions if slices is not None and overlap else None,
+        states=states,
         sql=sql,
         schema=arrow_schema(relation.schema),
         plan_path=plan_path,
     )
+
+
+def _states_of(slices: Slices) -> SliceStates:
+    return SliceStates(functions=slices.functions, schema=slices.groups.schema, sql=None)
+
+
+def _states_of_rows(windows: ir.TimeWindows) -> SliceStates | None:
+    """The states of slices, made from their rows. None if a measure has to see all rows of a window."""
+    of_measures = [states_of(measure) for measure in windows.measures]
+    states = [state for of_measure in of_measures for state in of_measure or ()]
+    if None in of_measures or any(state.function == "any_value" for state in states):
+        return None
+    groups = aggregate_by_mark(windows)
+    partial = ir.PartialAggregate(
+        input=groups.input,
+        keys=groups.keys,
+        measures=groups.measures,
+        schema=(*(key.type for key in groups.keys), *(state.type for state in states)),
+        plan_path=groups.plan_path,
+    )
+    functions = cast("tuple[StateFunction, ...]", tuple(state.function for state in states))
+    return SliceStates(functions=functions, schema=arrow_schema(partial.schema), sql=render(partial, [groups.input]))
 
 
 def _wide(

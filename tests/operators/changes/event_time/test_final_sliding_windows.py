@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 from unittest.mock import Mock
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.event_time.final_sliding_windows import FinalSlidingWindows
+from tidegate.operators.changes.event_time.final_sliding_windows import FinalSlidingWindows, SliceStates
 from tidegate.operators.changes.event_time.final_windows import FinalWindows
 from tidegate.operators.changes.event_time.window_closing import Ticks, WindowClosing
 from tidegate.operators.changes.kept.held_state import HeldState
@@ -41,6 +42,20 @@ ALL: Final[Mapping[str, tuple[StateFunction, pa.DataType, Any]]] = {**STATES, **
 SUMS: Final = pa.schema([pa.field("n", pa.int64(), False), ("k", pa.int64()), ("s", pa.int64()), ("m", pa.int64())])
 
 
+VALUES: Final = pa.schema([pa.field("n", pa.int64(), False), ("k", pa.int64()), ("s", pa.float64())])
+
+
+def sums_of_slices(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return table(summed(list(zip(*rows.to_pydict().values(), strict=True))), VALUES).to_batches()[0]
+
+
+def summed(rows: Sequence[Row]) -> list[Row]:
+    sums: dict[Row, float] = {}
+    for slice_, key, value in rows:
+        sums[slice_, key] = sums.get((slice_, key), 0.0) + value
+    return [(*group, total) for group, total in sums.items()]
+
+
 class Windows:
     """The operator over slices that are a tick long, and the windows that have come from it."""
 
@@ -50,10 +65,16 @@ class Windows:
         functions: Sequence[StateFunction] = ("sum", "max"),
         length: int = LENGTH,
         step: int = 1,
+        *,
+        rows: bool = False,
     ) -> None:
         closing = WindowClosing(size=length, slide=step, offset=0, length=length, step=step, lateness=0, ticks=Ticks())
         keys = len(schema) - 1 - len(functions)
-        self._new = lambda: FinalSlidingWindows(schema, schema, closing, functions, None, keys=keys, plan_path="here")
+        states = SliceStates(functions=tuple(functions), schema=schema, sql=None)
+        make: Any = sums_of_slices if rows else None
+        self._new = lambda: FinalSlidingWindows(
+            schema, schema, closing, states, None, keys=keys, plan_path="here", make_states=make
+        )
         self.schema, self.closing, self.operator = schema, closing, self._new()
         self.come: list[Row] = []
 
@@ -126,7 +147,7 @@ def test_sums_of_floats_have_the_bits_of_windows_of_one_epoch(step: int, waterma
     schema = pa.schema([pa.field("n", pa.int64(), False), ("k", pa.int64()), ("s", pa.float64())])
     rows = [(at // 2, at % 2, 0.1 * at**3) for at in range(800) if at % 5]
     windows = Windows(schema, ["sum"], step=step)
-    for low, high in zip([-1, *watermarks], watermarks, strict=False):
+    for low, high in pairwise([-1, *watermarks]):
         windows.feed([row for row in rows if low < row[0] <= high], high)
         windows.restore(HeldState()) if high % 2 else None
     windows.feed([], UNBOUNDED)
@@ -178,24 +199,56 @@ def test_a_key_that_is_gone_for_longer_than_a_window_comes_again() -> None:
 def test_a_checkpoint_of_the_operator_without_running_results_is_taken_over() -> None:
     """Earlier versions gave these windows with the other operator."""
     windows, rows = Windows(), [(at, at % 3, at, -at) for at in range(0, 90, 2)]
-    before = FinalWindows(
-        SUMS,
-        SUMS,
-        windows.closing,
-        Mock(return_value=pa.RecordBatch.from_pylist([], SUMS)),
-        in_order=False,
-        plan_path="",
-    )
-    for batch in table(rows, SUMS).to_batches():
-        list(before.receive(0, Change.of_batch(batch)))
-    list(before.advance(75))
-    state = MemoryState()
-    before.save(state)
-    windows.operator.load(state)
+    windows.operator.load(saved_without_running_results(windows.closing, SUMS, rows, 75))
     windows.feed([], UNBOUNDED)
     wanted = [row for row in naive(rows, ["sum", "max"], LENGTH, 1, 1) if row[0] > 75 - LENGTH]
     assert counted(windows.come) == counted(wanted)
     assert FinalSlidingWindows.state_name() == FinalWindows.state_name()
+
+
+@pytest.mark.parametrize("watermarks", [range(0, 300, 7), range(0, 300, 97), [300]])
+def test_states_are_made_of_rows_of_slices_that_have_ended(watermarks: Sequence[int]) -> None:
+    windows, rows = Windows(VALUES, ["sum"], rows=True), [(at // 3, at % 2, 0.1 * at**2) for at in range(900)]
+    for low, high in pairwise([-1, *watermarks]):
+        windows.feed([row for row in rows if low < row[0] <= high][::-1], high)
+        windows.restore(MemoryState())
+    windows.feed([row for row in rows if row[0] > max(watermarks)], UNBOUNDED)
+    of_slices = Windows(VALUES, ["sum"])
+    of_slices.feed(summed(rows), UNBOUNDED)
+    assert sorted(windows.come) == sorted(of_slices.come)
+
+
+def test_a_checkpoint_of_rows_alone_is_taken_over() -> None:
+    """Earlier versions kept rows until their last window had come."""
+    windows, rows = Windows(VALUES, ["sum"], rows=True), [(at // 2, at % 3, float(at)) for at in range(180)]
+    windows.operator.load(saved_without_running_results(windows.closing, VALUES, rows, 75))
+    windows.feed([], UNBOUNDED)
+    wanted = [row for row in naive(rows, ["sum"], LENGTH, 1, 1) if row[0] > 75 - LENGTH]
+    assert counted(windows.come) == counted(wanted)
+
+
+def test_a_row_is_deleted_before_its_slice_has_ended() -> None:
+    windows = Windows(VALUES, ["sum"], rows=True)
+    rows = table([(3, 1, 0.5), (3, 1, 0.25), (70, 1, 1.0)], VALUES).to_batches()[0]
+    list(windows.operator.receive(0, Change.of_batch(rows)))
+    list(windows.operator.receive(0, Change.of_batch(rows.slice(1, 1), np.array([-1]))))
+    assert {row[2] for row in windows.feed([], 65)} == {0.5}
+    list(windows.operator.receive(0, Change.of_batch(rows.slice(2, 1), np.array([-2]))))
+    with pytest.raises(ExecutionError, match="deleted on time, but its insertion came later"):
+        windows.feed([], UNBOUNDED)
+
+
+def saved_without_running_results(
+    closing: WindowClosing, schema: pa.Schema, rows: Sequence[Row], watermark: int
+) -> MemoryState:
+    """The state of the operator that reads all rows of windows, behind those that come at this watermark."""
+    nothing = Mock(return_value=pa.RecordBatch.from_pylist([], schema))
+    before, state = FinalWindows(schema, schema, closing, nothing, in_order=False, plan_path=""), MemoryState()
+    for batch in table(rows, schema).to_batches():
+        list(before.receive(0, Change.of_batch(batch)))
+    list(before.advance(watermark))
+    before.save(state)
+    return state
 
 
 def test_keys_that_have_gone_take_no_memory() -> None:
