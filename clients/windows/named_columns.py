@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 def position(columns: NamedStruct, name: str) -> int:
     """The position of the column of this name. Names are flattened, depth first."""
+    wanted = sum(1 + _names_inside(type_) for type_ in columns.struct.types)
+    if len(columns.names) < wanted:
+        raise InvalidRequest(
+            f"the rows have {len(columns.names)} names ({', '.join(columns.names)}), and their types need {wanted}: "
+            "behind the name of a column with structs come the names of the structs' fields",
+        )
     names = iter(columns.names)
     own = []
     for type_ in columns.struct.types:

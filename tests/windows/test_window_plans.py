@@ -12,6 +12,7 @@ import substrait.dataframe as sub
 from google.protobuf import json_format
 from substrait import algebra_pb2 as algebra
 from substrait import plan_pb2
+from substrait.builders import type as type_
 
 import tidegate
 from tidegate import windows
@@ -168,6 +169,15 @@ def test_days_are_units_of_dates(client: tidegate.Client) -> None:
 def test_a_wrong_argument_is_refused_by_name(time: str, size: Any, words: str) -> None:
     with pytest.raises(tidegate.InvalidRequest, match=words):
         windows.tumbling(CLICKS, time, size, measures=[COUNT]).to_plan()
+
+
+def test_a_plan_that_names_no_fields_of_its_structs_is_told_so() -> None:
+    """DataFrames of substrait-python cannot name them."""
+    rows = sub.read_named_table("events", {"t": sub.i64, "s": type_.struct([type_.i64(), type_.string()])})
+    with pytest.raises(
+        tidegate.InvalidRequest, match=r"have 2 names \(t, s\), and their types need 4: behind the name"
+    ):
+        windows.tumbling(rows, "t", 7, measures=[COUNT]).to_plan()
 
 
 def test_slices_are_functions_that_any_plan_may_call(client: tidegate.Client) -> None:
