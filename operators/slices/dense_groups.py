@@ -40,12 +40,13 @@ _JOINED: Final = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey:
     """A key of groups: a column's values, or the numbers of its slices of `size` units, of which slice 0 begins at
-    `origin`.
+    `origin`. Values that are no whole numbers have to be `numbered`.
     """
 
     column: int
     size: int | None = None
     origin: int = 0
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""DenseSlices: rows grouped by the number of their slice and by keys that are whole numbers.
+"""DenseSlices: rows grouped by the number of their slice and by keys.
 
-The input's first columns are the slice's number and the keys. Where numbers lie close together, groups are in arrays
-with a place for each possible group. From the block on that the arrays have no room for, or where a group has few rows,
-DuckDB groups the rows.
+The input's first columns are the slice's number and the keys: whole numbers, or values that are numbered. Where numbers
+lie close together, groups are in arrays with a place for each possible group. From the block on that the arrays have no
+room for, or where a group has few rows, DuckDB groups the rows.
 
 Groups in parts may come out in several rows, each with the states of a part of a group's rows: `SlidingWindows` joins
 them. Whole groups come out in one row each, with their measures. If there is no room for the first block, DuckDB groups
@@ -10,7 +10,8 @@ all rows as it does without this operator. If there is none for a later block, D
 
 Order of parts: the groups of the arrays in order of their keys, then those of DuckDB: a function of the rows in their
 order. Order of whole groups: that of their keys, nulls first, unless the first block's keys are too far apart for
-arrays of any memory; then DuckDB's. So it does not depend on the memory.
+arrays of any memory; then DuckDB's. So it does not depend on the memory. Numbered keys have the order of their first
+rows; their arrays have the same room with any memory.
 Empty input: no rows. Memory: a sixteenth of the instance's, and DuckDB's. Barrier: nothing is kept.
 """
 
@@ -29,11 +30,15 @@ from ..core.operator import Operator, Stream
 from ..core.streams import BatchStream
 from ..duckdb.fragment import Fragment
 from ..duckdb.instances import Instance
+from ..duckdb.long_values import LongColumn
 from ..duckdb.statement_inputs import StreamSource
-from .dense_groups import DenseGroups, GroupKey, GroupState
+from .dense_groups import GroupKey, GroupState
+from .numbered_groups import NumberedGroups
 
 _SHARE: Final = 16
 _MOST_PLACES: Final = 1 << 23
+_NUMBERED_PLACES: Final = 1 << 21
+"""The words of arrays for groups by numbered keys, with any memory."""
 _PARTS_AT_ONCE: Final = 1 << 18
 """Who reads parts puts their batches together, which costs a copy."""
 _REDUCED: Final = 4
@@ -82,13 +87,23 @@ class DenseSlices(Operator):
         self.schema = schema
         self._groups = groups
         self._places = min(instance.settings.memory_limit // _SHARE // (16 * (len(groups.states) + 1)), _MOST_PLACES)
+        numbered = {at: key.column for at, key in enumerate(groups.keys) if key.numbered}
+        if numbered:
+            self._places = _NUMBERED_PLACES // (len(groups.states) + 1)
         self._plan_path = plan_path
         self._fragments: list[Fragment] = []
 
         def statement(sql: str, input_: pa.Schema, output: pa.Schema, *, row_wise: bool = False) -> Fragment:
-            rows = StreamSource(relation="in0", schema=input_, size_class=size_class)
+            columns = numbered.values() if input_ is input_schema else numbered
+            long = {} if row_wise else {at: LongColumn(compared=True, kept=True) for at in columns}
             fragment = Fragment(
-                sql, schema=output, instance=instance, streams=[rows], row_wise=row_wise, plan_path=plan_path
+                sql,
+                schema=output,
+                instance=instance,
+                streams=[StreamSource(relation="in0", schema=input_, size_class=size_class, long=long)],
+                row_wise=row_wise,
+                long=tuple(numbered) if long else (),
+                plan_path=plan_path,
             )
             self._fragments.append(fragment)
             return fragment
@@ -127,7 +142,7 @@ class DenseSlices(Operator):
 
     def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
         with closing(rows):
-            arrays = DenseGroups(self._groups.keys, self._groups.states, self._places)
+            arrays = NumberedGroups(self._groups.keys, self._groups.states, self._places)
             row_blocks = self._timed(blocks(rows, BLOCK_ROWS))
             if self._groups.whole is None:
                 yield from self._parts(arrays, 0, row_blocks, rows.schema)
@@ -135,7 +150,7 @@ class DenseSlices(Operator):
                 yield from self._whole(self._groups.whole, arrays, row_blocks, rows.schema)
 
     def _whole(
-        self, whole: WholeGroups, arrays: DenseGroups, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
+        self, whole: WholeGroups, arrays: NumberedGroups, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> Generator[pa.RecordBatch]:
         """The whole groups of the rows of this schema."""
         counted = 0
@@ -158,7 +173,7 @@ class DenseSlices(Operator):
             yield from self._values.run([BatchStream(self._states, arrays.take(self._states))])
 
     def _parts(
-        self, arrays: DenseGroups, counted: int, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
+        self, arrays: NumberedGroups, counted: int, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> Generator[pa.RecordBatch]:
         """Parts of the groups: of the `counted` rows in the arrays, and of these rows. Whenever the arrays are full,
         their groups come out, and they begin anew.

@@ -23,6 +23,7 @@ from ..ir.walk import unroll
 from ..sql.states import states_of
 
 _SLICED: Final = frozenset({"time_slice", "calendar_slice"})
+_KEYS: Final = (t.Integer, t.String, t.VarChar, t.Binary)
 _IN_ARRAYS: Final = frozenset({"sum", "count", "min", "max"})
 
 Change = Callable[[ir.Relation], ir.Relation]
@@ -103,12 +104,13 @@ def _is_tumbling(aggregate: ir.Aggregate) -> bool:
 
 
 def _in_arrays(aggregate: ir.PartialAggregate | ir.Aggregate) -> ir.DenseSlices | None:
-    """The groups of slices in arrays, if all keys are whole numbers and all measures are counts and sums, least and
-    greatest values of whole numbers.
+    """The groups of slices in arrays, if all keys are whole numbers or can be numbered, and all measures are counts and
+    sums, least and greatest values of whole numbers.
     """
     states = [states_of(measure) for measure in aggregate.measures]
     arguments = [one for measure in aggregate.measures for one in measure.arguments if not isinstance(one, str)]
-    numbers = all(isinstance(typed.type, t.Integer) for typed in (*aggregate.keys, *arguments))
+    numbers = all(isinstance(typed.type, t.Integer) for typed in (aggregate.keys[0], *arguments))
+    numbers = numbers and all(isinstance(key.type, _KEYS) for key in aggregate.keys)
     if not numbers or not all(own and {state.function for state in own} <= _IN_ARRAYS for own in states):
         return None
     mark, *others = aggregate.keys

@@ -15,6 +15,7 @@ from ...operators.slices.state_joins import StateFunction
 from ...proto.errors import InternalError, PlanError
 from .. import ir
 from ..analysis.sliced_columns import sliced_column
+from ..ir import types as t
 from ..ir.arrow_types import arrow_schema, sql_type
 from ..physical.pipelines import PhysicalNode
 from ..physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
@@ -79,7 +80,7 @@ def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlices
 
 def _group_key(key: ir.Expression) -> GroupKey:
     if isinstance(key, ir.Field):
-        return GroupKey(column=key.index)
+        return GroupKey(column=key.index, numbered=not isinstance(key.type, t.Integer))
     sliced = sliced_column(key)
     if sliced is None:
         raise InternalError("a key of dense slices is neither a column nor the slices of one")
@@ -132,15 +133,19 @@ def _whole(relation: ir.DenseSlices) -> WholeGroups:
     return WholeGroups(
         states=arrow_schema(parts.schema),
         aggregate=rows,
-        ordered=_in_order(rows, keys),
-        total=_in_order(select_final_aggregate(total, _input(len(parts.schema))[0]), keys),
+        ordered=_in_order(rows, relation.keys),
+        total=_in_order(select_final_aggregate(total, _input(len(parts.schema))[0]), relation.keys),
         values=None if _is_plain(relation) else _values(relation, keys),
     )
 
 
-def _in_order(groups: str, keys: int) -> str:
-    """The groups in the order in which arrays have them."""
-    return f"SELECT * FROM ({groups}) ORDER BY {', '.join(f'{at} NULLS FIRST' for at in range(1, keys + 1))}"
+def _in_order(groups: str, keys: Sequence[ir.Expression]) -> str:
+    """The groups in the order in which arrays have them whatever memory there is. Arrays of numbered keys have the same
+    room with any memory.
+    """
+    if not all(isinstance(key.type, t.Integer) for key in keys):
+        return groups
+    return f"SELECT * FROM ({groups}) ORDER BY {', '.join(f'{at} NULLS FIRST' for at in range(1, len(keys) + 1))}"
 
 
 def _input(width: int) -> tuple[Table, Writer]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from .. import ir
 from ..choose.sliding_operators import without_numbers
+from ..ir import types as t
 
 
 def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
@@ -79,7 +80,9 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"shared {relation.ordinal}"
         case ir.DenseSlices():
             windows = ", whole windows" if relation.whole else ""
-            return f"dense slices{windows}, {len(relation.keys)} keys of whole numbers: {_functions(relation.measures)}"
+            numbered = sum(not isinstance(key.type, t.Integer) for key in relation.keys)
+            kind = f"keys, {numbered} numbered" if numbered else "keys of whole numbers"
+            return f"dense slices{windows}, {len(relation.keys)} {kind}: {_functions(relation.measures)}"
         case ir.PartialAggregate():
             return f"partial aggregate, {len(relation.keys)} keys: {_functions(relation.measures)}"
         case ir.FinalAggregate():

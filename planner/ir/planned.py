@@ -84,9 +84,10 @@ class SlidingWindows(_FinalSliding):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DenseSlices(Node):
-    """Groups by keys that are whole numbers. `keys`, and what `measures` read, are columns of the input; the first key
-    may be slices of a column of times (`time_slice`), whose nulls are in none. It is an `Aggregate` if groups are
-    `whole`. If not, it is a `PartialAggregate` below `SlidingWindows`, of which a group may come out in several rows.
+    """Groups by keys that are whole numbers, or texts or bytes behind the first one. `keys`, and what `measures` read,
+    are columns of the input; the first key may be slices of a column of times (`time_slice`), whose nulls are in none.
+    It is an `Aggregate` if groups are `whole`. If not, it is a `PartialAggregate` below `SlidingWindows`, of which a
+    group may come out in several rows.
     """
 
     input: Relation
