@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,14 @@ def test_the_server_computes_the_shares_of_executors_whose_memory_is_bounded(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    check_server_computes(client, folder, lambda share: share)
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_the_server_computes_the_shares_of_executors_that_have_no_folder_for_temporary_files(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "part-0.parquet"))
     check_server_computes(client, folder, lambda share: share)
 
 

@@ -150,7 +150,12 @@ def _here(plan: PlanBytes, share: Share) -> Iterator[tuple[Service, str] | None]
     if not all(map(os.path.isdir, roots)):
         yield None
         return
-    with local(roots=sorted(roots), threads=1) as client:
+    try:
+        client = local(roots=sorted(roots), threads=1)
+    except (TidegateError, OSError):
+        yield None  # there is no folder for temporary files
+        return
+    with client:
         kept = replace(share, options=replace(share.options, idle_seconds=0.0))  # Spark may pause for long
         yield _own_task(client.service, plan, kept)
 
