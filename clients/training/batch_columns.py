@@ -24,6 +24,14 @@ Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Literal["numpy", "torch", "jax", "arrow"]
 
 _ARRAYS: Final = ("numpy", "torch", "jax", "arrow")
+_PLAIN: Final = {
+    type_.id: np.dtype(type_.to_pandas_dtype())
+    for type_ in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float32(), pa.float64()),
+    )
+}
+"""The types of NumPy whose arrays have the same memory, by the ids of Arrow's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,8 +196,15 @@ def _dense(array: pa.Array, name: str, shape: Shape | None) -> npt.NDArray[Any]:
         return flat if shape is None else _shaped(flat.reshape(len(array), -1), name, shape)
     if shape is not None:
         return _of_shape(array, name, shape)
-    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return values
+    plain = _PLAIN.get(type_.id)
+    buffer = None if plain is None or array.null_count else array.buffers()[1]
+    if buffer is None:
+        values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return values
+    # As `to_numpy`, which gives up the interpreter's lock, and waits for other threads to get it again.
+    numbers = np.frombuffer(buffer, plain, len(array), array.offset * type_.byte_width)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _of_shape(array: pa.Array, name: str, shape: Shape) -> npt.NDArray[Any]:

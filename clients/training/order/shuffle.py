@@ -24,7 +24,7 @@ _STEP: Final = 0x9E3779B97F4A7C15
 _FIRST: Final = 0xBF58476D1CE4E5B9
 _SECOND: Final = 0x94D049BB133111EB
 
-_BLOCK: Final = 8_192
+_BLOCK: Final = 65_536
 """So many hashes are computed at a time, within the processor's cache."""
 _OF_SPLITS: Final = 1
 _OF_ROWS: Final = 2
