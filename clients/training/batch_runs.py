@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +16,18 @@ from ..proto.errors import ExecutionError, InvalidRequest, Refused
 from .batch import Batch, Position
 from .batch_columns import Form
 from .order.rank_shares import Wanted, WindowCut, share
-from .order.reused_memory import ReusedMemory
 from .order.shuffle import Positions, Window, permutation, repeats
 from .packing import Pack, packed
 from .row_gathering import RowGathering, Values, even_parts, joined, own, part, size_of
 from .row_placing import RowPlacing
 
 Columns: TypeAlias = tuple[Values, ...]
-Taken: TypeAlias = Callable[[Positions | slice], Columns]
-"""Takes the rows of a window at some positions. May be called once."""
+Chosen: TypeAlias = Callable[[], Positions | slice]
+Taken: TypeAlias = Callable[[Chosen], Columns]
+"""Takes the rows of a window at some positions, which it asks for once. May be called once."""
+
+WORTH_ROWS: Final = 16_384
+"""Fewer rows are permuted sooner than a second thread begins to."""
 
 
 class Tail(Enum):
@@ -175,7 +179,10 @@ class BatchRuns:
 
     def of(self, windows: Iterable[ReadWindow]) -> Iterator[Run]:
         # Nothing here keeps a run while the next one is built: a window may be a large part of the memory.
-        return filter(Run.has_any, map(self._run, windows))
+        try:
+            yield from filter(Run.has_any, map(self._run, windows))
+        finally:
+            self._gathering.close()
 
     def _run(self, window: ReadWindow) -> Run:
         order, taken = self._placed(window) if self._is_known(window) else self._collected(window)
@@ -188,7 +195,7 @@ class BatchRuns:
             )
         wanted = self._wanted.of_epoch(window.epoch)
         cut = WindowCut(wanted=wanted, rows=count, start=self._start, carried=self._carried, first=self._batch)
-        rows = taken(order.at(cut.positions()))
+        rows = taken(lambda: order.at(cut.positions()))
         ready, used = self._full_batches(window, cut, rows)
         rest = tuple(own(part(values, used, len(values))) for values in rows)
         if cut.full == 0 and self._carry is not None:
@@ -259,9 +266,10 @@ class BatchRuns:
         """The order of a window's rows, and a function that reads them: wide ones are written to their places at once,
         so that the window is in memory only once.
         """
-        order = RowOrder(window.rows or 0, None, window.window.key, self._gathering.arrays)
+        order = RowOrder(window.rows or 0, None, window.window.key, self._gathering)
+        order.begin()
 
-        def taken(chosen: Positions | slice) -> Columns:
+        def taken(chosen: Chosen) -> Columns:
             placing = RowPlacing(self._gathering, len(order), chosen)
             for batch in chain.from_iterable(window.results):
                 placing.add(self._layout.columns([SplitRows(0, 0, [batch])]), batch.num_rows)
@@ -272,7 +280,7 @@ class BatchRuns:
     def _collected(self, window: ReadWindow) -> tuple[RowOrder, Taken]:
         """The order of a window's rows, all of which are read first, and a function that takes them."""
         columns, order = self._rows(window)
-        return order, lambda chosen: tuple(self._gathering.taken(parts, chosen) for parts in columns)
+        return order, lambda chosen: self._gathering.all_taken(columns, chosen())
 
     def _rows(self, window: ReadWindow) -> tuple[list[list[Values]], RowOrder]:
         """The columns of a window in the parts in which they were read, and the order of its rows."""
@@ -282,12 +290,12 @@ class BatchRuns:
         columns = layout.columns([SplitRows(split, 0, result) for split, result in splits])
         copies = None if layout.weight is None else self._copies(window, results, layout.weight)
         count = sum(batch.num_rows for result in results for batch in result)
-        order = RowOrder(count, copies, window.window.key, self._gathering.arrays)
+        order = RowOrder(count, copies, window.window.key, self._gathering)
         if layout.pack is None:
             return columns, order
         lists = self._gathering.taken(columns[0], order.at(slice(0, len(order))))
         rows = packed(_lists(lists, layout.pack), layout.pack)
-        return [[column] for column in rows], RowOrder(len(rows[0]), None, None, self._gathering.arrays)
+        return [[column] for column in rows], RowOrder(len(rows[0]), None, None, self._gathering)
 
     def _copies(self, window: ReadWindow, results: Sequence[Sequence[pa.RecordBatch]], weight: str) -> Positions:
         """The row of each copy of a row, by the weights."""
@@ -302,19 +310,27 @@ class BatchRuns:
 class RowOrder:
     """The rows of a window in their order: the copies of rows by weight, permuted by a key."""
 
-    def __init__(self, rows: int, copies: Positions | None, key: int | None, arrays: ReusedMemory) -> None:
+    def __init__(self, rows: int, copies: Positions | None, key: int | None, gathering: RowGathering) -> None:
         self._rows = rows if copies is None else len(copies)
         self._copies = copies
         self._key = key
-        self._arrays = arrays
+        self._gathering = gathering
+        self._begun: Future[Positions] | None = None
 
     def __len__(self) -> int:
         return self._rows
 
+    def begin(self) -> None:
+        """Have the second thread permute many rows, while the caller reads them."""
+        if self._key is not None and self._rows >= WORTH_ROWS:
+            self._begun = self._gathering.beside.submit(permutation, self._rows, self._key, self._gathering.arrays)
+
     def at(self, positions: Positions | slice) -> Positions | slice:
-        """The rows as they were read that stand at these positions."""
-        if self._key is not None:
-            positions = permutation(self._rows, self._key, self._arrays)[positions]
+        """The rows as they were read that stand at these positions. May be called once."""
+        if self._begun is not None:
+            positions, self._begun = self._begun.result()[positions], None
+        elif self._key is not None:
+            positions = permutation(self._rows, self._key, self._gathering.arrays)[positions]
         return positions if self._copies is None else self._copies[positions]
 
 

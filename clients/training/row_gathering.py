@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,26 +13,45 @@ import pyarrow as pa
 
 from .order.reused_memory import ReusedMemory
 from .order.shuffle import Positions
+from .second_thread import SecondThread
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """The rows of one column, in memory of the loader or of the engine."""
 
+WORTH_BYTES: Final = 1 << 20
+"""Smaller windows are gathered sooner than a second thread begins to."""
 WIDE_BYTES: Final = 256
 """Rows from this width on are copied one by one. Narrower ones are joined first, in memory that is in the cache."""
 
 
 class RowGathering:
-    """Gathers rows of one column after the other. Keeps the memory in which narrow rows are joined, and that of columns
-    that nobody has any more.
+    """Gathers rows of columns, on two threads until `close`. Keeps the memory in which narrow rows are joined, and that
+    of columns that nobody has any more.
     """
 
     def __init__(self) -> None:
-        self._memory = np.empty(0, np.uint8)
+        self._first, self._second = _Joining(), _Joining()
+        self.beside = SecondThread()
+        """The second thread."""
         self.arrays = ReusedMemory()
         """The memory of columns that are gathered."""
 
+    def close(self) -> None:
+        """End the second thread."""
+        self.beside.close()
+
+    def all_taken(self, columns: Sequence[Sequence[Values]], positions: Positions | slice) -> tuple[Values, ...]:
+        """The rows of each column at these positions, as `taken` gives them."""
+        size = sum(values.nbytes for parts in columns for values in parts)
+        if isinstance(positions, slice) or len(columns) == 1 or size < WORTH_BYTES:
+            return tuple(self.taken(parts, positions) for parts in columns)
+        return tuple(self.beside.share([partial(self._taken, parts, positions) for parts in columns]))
+
     def taken(self, parts: Sequence[Values], positions: Positions | slice) -> Values:
         """The rows of all parts at these positions. A slice of one part shares its memory."""
+        return self._taken(parts, positions, is_second=False)
+
+    def _taken(self, parts: Sequence[Values], positions: Positions | slice, is_second: bool) -> Values:
         if isinstance(positions, slice):
             return part(joined(parts), positions.start, positions.stop)
         if not isinstance(parts[0], np.ndarray):
@@ -40,9 +60,18 @@ class RowGathering:
             return _scattered(parts, positions, self.arrays)
         # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
         rows = self.arrays.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
-        return self._joined(parts).take(positions, axis=0, mode="clip", out=rows)
+        joining = self._second if is_second else self._first
+        return joining.joined(parts).take(positions, axis=0, mode="clip", out=rows)
 
-    def _joined(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+
+class _Joining:
+    """Memory in which the parts of a narrow column are joined, by one thread."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def joined(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """The rows of all parts, until the next call."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,17 @@ from .row_gathering import RowGathering, Values, is_wide
 
 
 class RowPlacing:
-    """The rows of a window's columns at some positions, of which none repeats. `rows` are the rows of the window.
+    """The rows of a window's columns at some positions, of which none repeats. `rows` are the rows of the window. The
+    positions are asked for once they are needed.
 
     Wide rows are written to their places at once. Narrow ones are kept until all are there: they are gathered faster
     from arrays that are in the cache.
     """
 
-    def __init__(self, gathering: RowGathering, rows: int, positions: Positions | slice) -> None:
+    def __init__(self, gathering: RowGathering, rows: int, positions: Callable[[], Positions | slice]) -> None:
         self._gathering = gathering
         self._rows = rows
-        self._positions = np.arange(rows)[positions] if isinstance(positions, slice) else positions
+        self._chosen = positions
         self._places: Positions | None = None
         self._parts: list[list[Values]] = []
         self._arrays: dict[int, npt.NDArray[Any]] = {}
@@ -46,11 +48,16 @@ class RowPlacing:
         """The rows of each column, all of which were added. `empty` are the columns without rows."""
         if self._read != self._rows:
             raise self._other_rows()
-        parts = self._parts or empty
-        return tuple(
-            self._arrays[number] if number in self._arrays else self._gathering.taken(of, self._positions)
-            for number, of in enumerate(parts)
-        )
+        columns = self._parts or empty
+        narrow = [number for number in range(len(columns)) if number not in self._arrays]
+        taken = self._gathering.all_taken([columns[number] for number in narrow], self._positions)
+        arrays = {**self._arrays, **dict(zip(narrow, taken, strict=True))}
+        return tuple(arrays[number] for number in range(len(columns)))
+
+    @cached_property
+    def _positions(self) -> Positions:
+        positions = self._chosen()
+        return np.arange(self._rows)[positions] if isinstance(positions, slice) else positions
 
     def _place(self, number: int, values: npt.NDArray[Any], first: int) -> None:
         if self._places is None:

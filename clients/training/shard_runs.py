@@ -37,8 +37,11 @@ class ShardRuns:
         ahead, shown = tee((epoch, shards, splits, self._windows(epoch, shards)) for epoch, shards, splits in epochs)
         coming = (splits[at.split] for _, _, splits, windows in ahead for window in windows for at in window.parts)
         results = reader.read(source, coming, None)
-        for epoch, shards, _, windows in shown:
-            yield from self._epoch(epoch, shards, windows, results)
+        try:
+            for epoch, shards, _, windows in shown:
+                yield from self._epoch(epoch, shards, windows, results)
+        finally:
+            self._gathering.close()
 
     def _first(self, epoch: int) -> int:
         return self._start.batch if epoch == self._start.epoch else 0
@@ -68,13 +71,13 @@ class ShardRuns:
             columns = self._layout.columns(
                 [_cut(at, shards.counts[at.split], list(next(results))) for at in window.parts]
             )
-            order = RowOrder(window.rows, None, window.key, self._gathering.arrays)
+            order = RowOrder(window.rows, None, window.key, self._gathering)
             if window is shards.tail_window:
                 yield self._last(epoch, shards, columns, order)
                 continue
             chosen = order.at(shares.positions(window, first))
             queue = queues[window.shard]
-            queue.add(tuple(self._gathering.taken(parts, chosen) for parts in columns))
+            queue.add(self._gathering.all_taken(columns, chosen))
             queue.reached = window.first + window.rows
             end = min(shares.ready({shard: queue.reached for shard, queue in queues.items()}), shards.full)
             taken = [at for at in range(number, end) if shares.wanted.takes(at)]

@@ -6,6 +6,7 @@ Memory that comes fresh from the system costs more than to write rows into it: t
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from typing import Any, Final
 
@@ -21,10 +22,11 @@ MOST_LARGER: Final = 2
 
 
 class ReusedMemory:
-    """Gives memory to arrays. Keeps no more than the arrays that there were at one time took."""
+    """Gives memory to arrays, on any thread. Keeps no more than the arrays that there were at one time took."""
 
     def __init__(self) -> None:
         self._free: list[bytearray] = []
+        self._lock = threading.Lock()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """An array with any values in it. Its memory is its own until the array and all views of it are gone."""
@@ -38,9 +40,10 @@ class ReusedMemory:
         return array
 
     def _taken(self, size: int) -> bytearray:
-        for at, memory in enumerate(self._free):
-            if size <= len(memory) <= MOST_LARGER * size:
-                return self._free.pop(at)
-        if self._free:
-            self._free.pop(0)
+        with self._lock:  # memory that comes back meanwhile gets behind what is looked at
+            for at, memory in enumerate(self._free):
+                if size <= len(memory) <= MOST_LARGER * size:
+                    return self._free.pop(at)
+            if self._free:
+                self._free.pop(0)
         return bytearray(size)

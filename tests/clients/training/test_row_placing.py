@@ -38,7 +38,7 @@ def test_rows_are_those_at_the_positions_whatever_batches_they_come_in(data: st.
     rows = sum(sizes)
     order = data.draw(st.permutations(range(rows)))
     chosen = np.array(order[: data.draw(st.integers(0, rows))], np.int64)
-    placing = RowPlacing(RowGathering(), rows, chosen)
+    placing = RowPlacing(RowGathering(), rows, lambda: chosen)
     first = 0
     for size in sizes:
         texts = pa.array([str(number) for number in range(first, first + size)], pa.string())
@@ -52,7 +52,7 @@ def test_rows_are_those_at_the_positions_whatever_batches_they_come_in(data: st.
 
 @pytest.mark.parametrize("rows", [3, 5])
 def test_another_number_of_rows_than_that_of_the_window_is_refused(rows: int) -> None:
-    placing = RowPlacing(RowGathering(), 4, np.arange(4))
+    placing = RowPlacing(RowGathering(), 4, lambda: np.arange(4))
 
     def take() -> None:
         placing.add([[wide(0, rows)]], rows)
@@ -64,7 +64,7 @@ def test_another_number_of_rows_than_that_of_the_window_is_refused(rows: int) ->
 
 
 def test_wide_rows_are_kept_once() -> None:
-    placing = RowPlacing(RowGathering(), 8, np.arange(8))
+    placing = RowPlacing(RowGathering(), 8, lambda: np.arange(8))
     values = wide(0, 4)
     kept = weakref.ref(values)
     placing.add([[values]], 4)
