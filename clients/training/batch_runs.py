@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
+from itertools import chain, starmap
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -180,12 +180,23 @@ class BatchRuns:
     def of(self, windows: Iterable[ReadWindow]) -> Iterator[Run]:
         # Nothing here keeps a run while the next one is built: a window may be a large part of the memory.
         try:
-            yield from filter(Run.has_any, map(self._run, windows))
+            yield from filter(Run.has_any, starmap(self._run, self._ordered(windows)))
         finally:
             self._gathering.close()
 
-    def _run(self, window: ReadWindow) -> Run:
-        order, taken = self._placed(window) if self._is_known(window) else self._collected(window)
+    def _ordered(self, windows: Iterable[ReadWindow]) -> Iterator[tuple[ReadWindow, RowOrder | None]]:
+        """The windows, with the order of those whose rows are known before they are read. The second thread begins with
+        the order of the next one before a window is read.
+        """
+        orders = ((window, self._known_order(window)) for window in windows)
+        ordered = next(orders, None)
+        while ordered is not None:
+            following = next(orders, None)
+            yield ordered
+            ordered = following
+
+    def _run(self, window: ReadWindow, known: RowOrder | None) -> Run:
+        order, taken = self._collected(window) if known is None else (known, self._placed(window, known))
         count = len(order)
         if self._start > count:
             raise Refused(
@@ -256,18 +267,20 @@ class BatchRuns:
         batch = Batch(epoch=window.epoch, number=number, rows=end - first, padding=padding)
         return [Ready(columns, batch, Position(window.epoch + 1))]
 
-    def _is_known(self, window: ReadWindow) -> bool:
-        """True if the place of each of a window's rows is known before they are read."""
+    def _known_order(self, window: ReadWindow) -> RowOrder | None:
+        """The order of a window's rows; None if the place of each of them is not known before they are read."""
         layout = self._layout
         has_others = layout.weight is not None or layout.pack is not None or bool(layout.provenance)
-        return window.rows is not None and window.window.key is not None and not has_others
-
-    def _placed(self, window: ReadWindow) -> tuple[RowOrder, Taken]:
-        """The order of a window's rows, and a function that reads them: wide ones are written to their places at once,
-        so that the window is in memory only once.
-        """
-        order = RowOrder(window.rows or 0, None, window.window.key, self._gathering)
+        if window.rows is None or window.window.key is None or has_others:
+            return None
+        order = RowOrder(window.rows, None, window.window.key, self._gathering)
         order.begin()
+        return order
+
+    def _placed(self, window: ReadWindow, order: RowOrder) -> Taken:
+        """A function that reads a window's rows: wide ones are written to their places at once, so that the window is
+        in memory only once.
+        """
 
         def taken(chosen: Chosen) -> Columns:
             placing = RowPlacing(self._gathering, len(order), chosen)
@@ -275,7 +288,7 @@ class BatchRuns:
                 placing.add(self._layout.columns([SplitRows(0, 0, [batch])]), batch.num_rows)
             return placing.columns(self._layout.columns([]))
 
-        return order, taken
+        return taken
 
     def _collected(self, window: ReadWindow) -> tuple[RowOrder, Taken]:
         """The order of a window's rows, all of which are read first, and a function that takes them."""

@@ -47,7 +47,8 @@ class _Values:
 
 
 _Layout: TypeAlias = tuple[_Values, ...]
-_Call: TypeAlias = tuple[int, list[memoryview]]
+_View: TypeAlias = memoryview | bytearray
+_Call: TypeAlias = tuple[int, list[_View]]
 
 
 class PlainNumbers:
@@ -137,10 +138,10 @@ def _levels(count: int) -> bytes:
 def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: int) -> list[pa.Array] | None:
     """The columns' values; None where the levels of one are not those that it should have."""
     buffers = [pa.allocate_buffer(sum(page.size for page in layout)) for _, layout in columns]
-    levels: list[tuple[memoryview, bytes]] = []
+    levels: list[tuple[bytearray, bytes]] = []
     for at, views in _calls([layout for _, layout in columns], buffers, levels):
         _fill(descriptor, views, at)
-    if any(read != expected for read, expected in levels):
+    if not all(read.endswith(expected) for read, expected in levels):
         return None
     return [
         pa.Array.from_buffers(field.type, rows, [None, buffer], 0)
@@ -149,13 +150,13 @@ def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: in
 
 
 def _calls(
-    layouts: Sequence[_Layout], buffers: Sequence[pa.Buffer], levels: list[tuple[memoryview, bytes]]
+    layouts: Sequence[_Layout], buffers: Sequence[pa.Buffer], levels: list[tuple[bytearray, bytes]]
 ) -> Iterator[_Call]:
-    """Views of the places of all bytes, of one stretch of the file after the other. Those of levels get into `levels`,
-    too, each with the levels that it should have.
+    """Views of the places of all bytes, of one stretch of the file after the other. Those that end with levels get into
+    `levels`, too, each with the levels that it should have.
     """
     end = 0
-    views: list[memoryview] = []
+    views: list[_View] = []
     for layout, buffer in sorted(zip(layouts, buffers, strict=True), key=lambda column: column[0][0].at):
         values, first = memoryview(buffer).cast("B"), 0
         for page in layout:
@@ -163,8 +164,8 @@ def _calls(
                 yield end - sum(map(len, views)), views
                 views = []
             gap = page.at - end if views else 0
-            skipped = memoryview(bytearray(gap + len(page.levels)))
-            levels.append((skipped[gap:], page.levels))
+            skipped = bytearray(gap + len(page.levels))
+            levels.append((skipped, page.levels))
             views += (skipped, values[first : first + page.size])
             first += page.size
             end = page.at + len(page.levels) + page.size
@@ -172,14 +173,14 @@ def _calls(
         yield end - sum(map(len, views)), views
 
 
-def _fill(descriptor: int, views: Sequence[memoryview], at: int) -> None:
+def _fill(descriptor: int, views: Sequence[_View], at: int) -> None:
     """Fill the views with the file's bytes from `at` on."""
     for first in range(0, len(views), _MOST_VIEWS):
         some = views[first : first + _MOST_VIEWS]
         read, size = os.preadv(descriptor, some, at), sum(map(len, some))
         if read < size:  # a call may end early, as at a signal
             for view in some:
-                fill(descriptor, view, at)
+                fill(descriptor, memoryview(view), at)
                 at += len(view)
         else:
             at += size
