@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
+from typing import Final
 
 from ..task import Task
 from .batch import Batch, Position
@@ -11,6 +12,10 @@ from .batch_runs import Run
 from .loader_statistics import Meter
 from .split_reader import SplitReader
 from .window_prefetch import Prefetch
+
+
+LOTS: Final = 16
+"""The thread that builds ahead learns of taken batches in so many lots: each costs a lock."""
 
 
 class Reading:
@@ -26,6 +31,8 @@ class Reading:
         self._meter = meter
         self._run: Iterator[tuple[Batch | None, Position]] = iter(())
         self._bytes_a_batch = 0.0
+        self._took = 0
+        self._lot = max(1, batches // LOTS)
 
     @property
     def task(self) -> Task:
@@ -40,6 +47,7 @@ class Reading:
         if self._meter.started is None:
             self._meter.started = started
         while (taken := next(self._run, None)) is None:
+            self._tell()
             run = self._next_run()
             if run is None:
                 raise StopIteration
@@ -49,11 +57,18 @@ class Reading:
                 self._prefetch.took(0, run.bytes)
         batch, _ = taken
         if batch is not None:
-            if self._prefetch is not None:
-                self._prefetch.took(1, self._bytes_a_batch)
+            self._took += 1
+            if self._took == self._lot:
+                self._tell()
             self._meter.take(batch.rows)
         self._meter.waited_seconds += perf_counter() - started
         return taken
+
+    def _tell(self) -> None:
+        """Tell the thread that builds ahead of the batches that were taken."""
+        if self._prefetch is not None and self._took:
+            self._prefetch.took(self._took, self._took * self._bytes_a_batch)
+        self._took = 0
 
     def _next_run(self) -> Run | None:
         return next(self._runs, None) if self._prefetch is None else self._prefetch.next_run()

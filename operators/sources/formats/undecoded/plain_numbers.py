@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -48,7 +48,14 @@ class _Values:
 
 _Layout: TypeAlias = tuple[_Values, ...]
 _View: TypeAlias = memoryview | bytearray
-_Call: TypeAlias = tuple[int, list[_View]]
+
+
+class _Call(NamedTuple):
+    """The bytes of the file from `begin` to `end`, and views of the places for them."""
+
+    begin: int
+    end: int
+    views: list[_View]
 
 
 class PlainNumbers:
@@ -139,8 +146,8 @@ def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: in
     """The columns' values; None where the levels of one are not those that it should have."""
     buffers = [pa.allocate_buffer(sum(page.size for page in layout)) for _, layout in columns]
     levels: list[tuple[bytearray, bytes]] = []
-    for at, views in _calls([layout for _, layout in columns], buffers, levels):
-        _fill(descriptor, views, at)
+    for call in _calls([layout for _, layout in columns], buffers, levels):
+        _fill(descriptor, call)
     if not all(read.endswith(expected) for read, expected in levels):
         return None
     return [
@@ -155,32 +162,30 @@ def _calls(
     """Views of the places of all bytes, of one stretch of the file after the other. Those that end with levels get into
     `levels`, too, each with the levels that it should have.
     """
-    end = 0
+    begin = end = 0
     views: list[_View] = []
     for layout, buffer in sorted(zip(layouts, buffers, strict=True), key=lambda column: column[0][0].at):
         values, first = memoryview(buffer).cast("B"), 0
         for page in layout:
-            if views and not 0 <= page.at - end <= _GAP_BYTES:
-                yield end - sum(map(len, views)), views
+            if views and not (0 <= page.at - end <= _GAP_BYTES and len(views) < _MOST_VIEWS):
+                yield _Call(begin, end, views)
                 views = []
-            gap = page.at - end if views else 0
-            skipped = bytearray(gap + len(page.levels))
+            if not views:
+                begin = end = page.at
+            skipped = bytearray(page.at - end + len(page.levels))
             levels.append((skipped, page.levels))
             views += (skipped, values[first : first + page.size])
             first += page.size
             end = page.at + len(page.levels) + page.size
     if views:
-        yield end - sum(map(len, views)), views
+        yield _Call(begin, end, views)
 
 
-def _fill(descriptor: int, views: Sequence[_View], at: int) -> None:
-    """Fill the views with the file's bytes from `at` on."""
-    for first in range(0, len(views), _MOST_VIEWS):
-        some = views[first : first + _MOST_VIEWS]
-        read, size = os.preadv(descriptor, some, at), sum(map(len, some))
-        if read < size:  # a call may end early, as at a signal
-            for view in some:
-                fill(descriptor, memoryview(view), at)
-                at += len(view)
-        else:
-            at += size
+def _fill(descriptor: int, call: _Call) -> None:
+    """Fill the views with the file's bytes."""
+    if os.preadv(descriptor, call.views, call.begin) == call.end - call.begin:
+        return
+    at = call.begin  # a call may end early, as at a signal
+    for view in call.views:
+        fill(descriptor, memoryview(view), at)
+        at += len(view)
