@@ -167,7 +167,9 @@ def check_has_batches(epoch: int, rows: int, batches: int) -> None:
 class BatchRuns:
     """The batches of a loader from a position on, as runs."""
 
-    def __init__(self, layout: Layout, wanted: Wanted, tail: Tail, position: Position) -> None:
+    def __init__(
+        self, layout: Layout, wanted: Wanted, tail: Tail, position: Position, *, two_threads: bool = False
+    ) -> None:
         self._layout = layout
         self._wanted = wanted
         self._tail = tail
@@ -175,7 +177,7 @@ class BatchRuns:
         self._batch = position.batch
         self._carry: Columns | None = None
         self._epoch_rows = position.batch
-        self._gathering = RowGathering()
+        self._gathering = RowGathering(two_threads=two_threads)
 
     def of(self, windows: Iterable[ReadWindow]) -> Iterator[Run]:
         # Nothing here keeps a run while the next one is built: a window may be a large part of the memory.
@@ -334,9 +336,10 @@ class RowOrder:
         return self._rows
 
     def begin(self) -> None:
-        """Have the second thread permute many rows, while the caller reads them."""
-        if self._key is not None and self._rows >= WORTH_ROWS:
-            self._begun = self._gathering.beside.submit(permutation, self._rows, self._key, self._gathering.arrays)
+        """Have the second thread, if there is one, permute many rows, while the caller reads them."""
+        beside = self._gathering.beside
+        if beside is not None and self._key is not None and self._rows >= WORTH_ROWS:
+            self._begun = beside.submit(permutation, self._rows, self._key, self._gathering.arrays)
 
     def at(self, positions: Positions | slice) -> Positions | slice:
         """The rows as they were read that stand at these positions. May be called once."""

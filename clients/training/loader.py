@@ -362,7 +362,7 @@ class Loader(Closing):
         if self._grid.count > 1:
             return self._runs_of_shards(reader, start, epochs, layout, wanted)
         windows = self._source.read(reader, start, epochs, meter)
-        return BatchRuns(layout, wanted, self._tail, start).of(windows)
+        return BatchRuns(layout, wanted, self._tail, start, two_threads=self._prefetch > 0).of(windows)
 
     def _runs_of_shards(
         self, reader: SplitReader, start: Position, epochs: int | None, layout: Layout, wanted: Wanted
@@ -373,9 +373,8 @@ class Loader(Closing):
             (epoch, self._epoch_shards(reader, epoch), self._source.splits(reader.task, epoch).splits)
             for epoch in numbers
         )
-        return ShardRuns(layout, wanted, self._grid, self._tail, start).read(
-            reader, self._source.name, epochs_of_shards
-        )
+        runs = ShardRuns(layout, wanted, self._grid, self._tail, start, two_threads=self._prefetch > 0)
+        return runs.read(reader, self._source.name, epochs_of_shards)
 
     def _epoch_shards(self, reader: SplitReader, epoch: int) -> EpochShards:
         size, keeps = self._wanted.size, self._plan_rows().keeps_rows

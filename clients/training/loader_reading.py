@@ -13,7 +13,6 @@ from .loader_statistics import Meter
 from .split_reader import SplitReader
 from .window_prefetch import Prefetch
 
-
 LOTS: Final = 16
 """The thread that builds ahead learns of taken batches in so many lots: each costs a lock."""
 

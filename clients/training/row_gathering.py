@@ -25,25 +25,26 @@ WIDE_BYTES: Final = 256
 
 
 class RowGathering:
-    """Gathers rows of columns, on two threads until `close`. Keeps the memory in which narrow rows are joined, and that
-    of columns that nobody has any more.
+    """Gathers rows of columns, with `two_threads` on two threads until `close`. Keeps the memory in which narrow rows
+    are joined, and that of columns that nobody has any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, two_threads: bool = False) -> None:
         self._first, self._second = _Joining(), _Joining()
-        self.beside = SecondThread()
-        """The second thread."""
+        self.beside = SecondThread() if two_threads else None
+        """The second thread, if there is one."""
         self.arrays = ReusedMemory()
         """The memory of columns that are gathered."""
 
     def close(self) -> None:
         """End the second thread."""
-        self.beside.close()
+        if self.beside is not None:
+            self.beside.close()
 
     def all_taken(self, columns: Sequence[Sequence[Values]], positions: Positions | slice) -> tuple[Values, ...]:
         """The rows of each column at these positions, as `taken` gives them."""
         size = sum(values.nbytes for parts in columns for values in parts)
-        if isinstance(positions, slice) or len(columns) == 1 or size < WORTH_BYTES:
+        if self.beside is None or isinstance(positions, slice) or len(columns) == 1 or size < WORTH_BYTES:
             return tuple(self.taken(parts, positions) for parts in columns)
         return tuple(self.beside.share([partial(self._taken, parts, positions) for parts in columns]))
 

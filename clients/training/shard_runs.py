@@ -24,13 +24,15 @@ Epochs = Iterable[tuple[int, EpochShards, Sequence[TrainingSplit]]]
 class ShardRuns:
     """The batches of a loader of shards from a position on, as runs."""
 
-    def __init__(self, layout: Layout, wanted: Wanted, grid: Grid, tail: Tail, start: Position) -> None:
+    def __init__(
+        self, layout: Layout, wanted: Wanted, grid: Grid, tail: Tail, start: Position, *, two_threads: bool = False
+    ) -> None:
         self._layout = layout
         self._wanted = wanted
         self._grid = grid
         self._tail = tail
         self._start = start
-        self._gathering = RowGathering()
+        self._gathering = RowGathering(two_threads=two_threads)
 
     def read(self, reader: SplitReader, source: str, epochs: Epochs) -> Iterator[Run]:
         """The runs of these epochs. `reader` reads the splits that this rank has rows of, and no others."""
