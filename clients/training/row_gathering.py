@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .order.reused_memory import ReusedMemory
+from .order.second_thread import SecondThread
 from .order.shuffle import Positions
-from .second_thread import SecondThread
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """The rows of one column, in memory of the loader or of the engine."""

@@ -1,1 +1,1 @@
-"""Computes the order of a loader: splits, windows, shards, and each rank's rows. Keeps the memory of large arrays."""
+"""Computes a loader's order: splits, windows, shards, each rank's rows. Keeps memory and a thread for large arrays."""

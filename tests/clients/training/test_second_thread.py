@@ -13,7 +13,7 @@ import substrait.dataframe as sub
 
 import tidegate
 from tidegate.training import Loader, Shuffle
-from tidegate.training.second_thread import SecondThread
+from tidegate.training.order.second_thread import SecondThread
 
 ROWS = 150_000
 
