@@ -26,12 +26,14 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InternalError, SplitError
+from .arrays.layout import arrow_positions
 from .core.batches import batch_of, joined
 from .core.blocks import blocks
 from .core.interrupts import interrupted
 from .core.operator import Operator, Stream
 from .core.sizes import BATCH_BYTES, batch_bytes, rows_within
 from .core.submit import Submit, at_once
+from .core.wide_rows import taken
 from .indexes.index import Index, Matches, RowNumbers, is_every
 from .indexes.key_range import key_range
 
@@ -193,7 +195,8 @@ class IndexLookupJoin(Operator):
         for block in blocks(stream, self._batch_rows):
             start = 0
             while start < block.num_rows:
-                part = block.slice(start, rows_within(BATCH_BYTES, self._width, self._batch_rows))
+                most = rows_within(BATCH_BYTES, self._width, self._batch_rows)
+                part = block.slice(start, most) if start or most < block.num_rows else block
                 yield part
                 start += part.num_rows
 
@@ -247,8 +250,8 @@ class IndexLookupJoin(Operator):
         columns = [probe.column(i) for i in self._keys]
         rows = _rows_without_null(columns)
         if rows is not None:
-            taken = pa.array(rows)
-            columns = [column.take(taken) for column in columns]
+            whole = arrow_positions(rows)
+            columns = [column.take(whole) for column in columns]
         keys = batch_of(columns, len(columns[0]), self._key_schema)
         return _Lookup(probe=probe, keys=keys, rows=rows, size=probe.num_rows * self._width)
 
@@ -291,7 +294,7 @@ class IndexLookupJoin(Operator):
         if self._left:
             rows, columns = _with_the_unmatched(rows, columns, probe.num_rows)
         if not is_every(rows, probe.num_rows):
-            probe = probe.take(pa.array(rows))
+            probe = taken(probe, arrow_positions(rows))
         return batch_of([*probe.columns, *columns.columns], len(rows), self.schema)
 
     def _no_matches(self) -> Matches:

@@ -17,6 +17,7 @@ Places: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 Words: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 _ONE_WORD_DIGITS = 18
+_POSITION = pa.int64()
 _LISTS = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list, kinds.is_map)
 _VIEWS = (kinds.is_list_view, kinds.is_large_list_view)
 #: A copy in plain form could not hold more than 2 GiB; and pyarrow makes invalid lists of list views.
@@ -71,6 +72,12 @@ def values(array: pa.Array) -> Values:
     words = array.type.bit_width // 8 // dtype.itemsize
     raw = np.frombuffer(array.buffers()[1], dtype, len(array) * words, array.offset * words * dtype.itemsize)
     return raw[::words]
+
+
+def arrow_positions(positions: Places) -> pa.Array:
+    """The positions as Arrow has them. (`pa.array` asks first whether pandas knows their type.)"""
+    words = np.ascontiguousarray(positions, np.int64)
+    return pa.Array.from_buffers(_POSITION, len(words), [None, pa.py_buffer(words)])
 
 
 def take(array: pa.Array, positions: pa.Array) -> pa.Array:

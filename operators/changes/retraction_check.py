@@ -153,10 +153,11 @@ class RetractionCheck(ChangeOperator):
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         if not len(change):
             return ()
-        rows, weights = change.rows.select(range(len(self._rows))), change.weights
+        rows, weights = change.rows, change.weights
         ticks: tuple[FixedColumn, ...] = ()
         marks = passed = np.empty(0, dtype=np.int64)
         if self._event_time is not None:
+            rows = rows.select(range(len(self._rows)))
             marks = numbers_of(change.rows, len(self._rows))
             times, has_time = self._event_time.times(rows, self._rows.get_field_index(self._event_time.column))
             passed = np.where(has_time, marks - np.minimum(times, marks), 0)

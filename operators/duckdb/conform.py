@@ -39,9 +39,11 @@ class Conform:
             self._schema
         ):  # SQL has no rows without columns, so the statement has given a column that stands for none
             return batch_of((), batch.num_rows, self._schema)
-        columns = batch.columns
         if self._converts is None:
             self._converts = self._plan(batch.schema)
+        if not self._required and not any(self._converts) and batch.schema.equals(self._schema, check_metadata=True):
+            return batch
+        columns = batch.columns
         for i, convert in enumerate(self._converts):
             if convert is not None:
                 columns[i] = self._convert(i, convert, columns[i])

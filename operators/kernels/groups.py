@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.arrow.without_rows import no_rows
-from ..arrays.layout import Places
+from ..arrays.layout import Places, arrow_positions
 from ..arrays.reductions import Reduction, reduce
 from ..core.batches import batch_of
 from .kernel_expressions import Compute, Declined, Expression, column_of, compiled
 
 _NARROW = np.iinfo(np.int16).max
-_POSITION: Final = pa.int64()
 _TAKE: Final = pc.get_function("take")
 _UNCHECKED: Final = pc.TakeOptions(boundscheck=False)
 
@@ -68,7 +67,7 @@ class GroupKernel:
         if not rows.num_rows:
             return self._of_nothing()
         groups = _groups([column_of(key(rows), rows) for key in self._keys], rows.num_rows)
-        order = _array(groups.order)
+        order = arrow_positions(groups.order)
         arguments = [_TAKE.call([column_of(argument(rows), rows), order], _UNCHECKED) for argument in self._arguments]
         sorted_ = pa.RecordBatch.from_arrays(arguments, names=self._names)
         columns = list(groups.keys)
@@ -99,13 +98,8 @@ def _groups(keys: Sequence[pa.Array], rows: int) -> Groups:
     order = np.argsort(numbers.astype(np.int16) if count <= _NARROW else numbers, kind="stable")
     if len(keys) == 1:
         return Groups(order, begins, lengths, (values,))
-    first = _array(order[begins])
+    first = arrow_positions(order[begins])
     return Groups(order, begins, lengths, [_TAKE.call([key, first], _UNCHECKED) for key in keys])
-
-
-def _array(positions: Places) -> pa.Array:
-    """The positions as Arrow has them. (`pa.array` asks first whether pandas knows them.)"""
-    return pa.Array.from_buffers(_POSITION, len(positions), [None, pa.py_buffer(positions)])
 
 
 def _numbered(values: pa.Array) -> tuple[Places, int, pa.Array]:
