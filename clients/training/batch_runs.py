@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -118,9 +119,10 @@ class Ready:
     after: Position
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Run:
-    """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays.
+    """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays. A batch
+    leaves the run when it is given out: so its user frees each batch, and nobody waits while all are freed.
 
     Arrays that are delivered as they are get into their batches here, on the thread that builds ahead.
     """
@@ -143,13 +145,17 @@ class Run:
     def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
         """The batches, each with the position after it. An epoch's end is a position without a batch."""
         is_filled = self.layout.names_of_arrays() is not None
-        for ready in self.ready:
-            if not is_filled:
-                ready.batch.update(self.layout.delivered(ready.columns))
-            ready.batch.after = ready.after
-            yield ready.batch, ready.after
+        left, self.ready = deque(self.ready), ()
+        while left:
+            yield self._given(left.popleft(), is_filled=is_filled)
         if self.end is not None:
             yield None, self.end
+
+    def _given(self, ready: Ready, *, is_filled: bool) -> tuple[Batch, Position]:
+        if not is_filled:
+            ready.batch.update(self.layout.delivered(ready.columns))
+        ready.batch.after = ready.after
+        return ready.batch, ready.after
 
 
 def check_has_batches(epoch: int, rows: int, batches: int) -> None:
