@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from google.protobuf.json_format import MessageToJson
 from pyspark.sql.types import StructType
 
 import tidegate
@@ -23,16 +22,13 @@ from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.executor.service.spark_entry import SparkPlace
 from tidegate.executor.spark.staged_files import StagedRows
-from tidegate.plans import plan_bytes
-from tidegate.proto.values import Barrier, Committed, PlanBytes
+from tidegate.proto.values import Barrier, Committed
 from tidegate.spark.data_source.catalog_tables import with_options
-from tidegate.spark.data_source.datasource import FILTERS, TidegateSource
-from tidegate.spark.data_source.plan_parts import _names, part_of
+from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.writing import Sent, Sink
 from tidegate.task import Task
 from tidegate.transport.access import Access
 
-from ..clients.plans import rows as frame_of_rows
 from ..clients.test_without_columns import nothing_of
 from ..executor.plans import filtered_by_parameter, plan, read
 from ..server.running import fake_server
@@ -42,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 PAIRS = plan(read("a", "k", "n"), "k", "n").json
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 TABLE = pa.table({"k": pa.array(range(1000), pa.int64()), "n": pa.array(range(1000, 2000), pa.int64())})
 
 
@@ -179,10 +176,6 @@ def test_a_result_is_a_table_of_the_catalog(in_catalog: SparkSession, complete: 
     session = in_catalog
     assert pairs(session.sql("SELECT n, k FROM pairs WHERE k < 2")) == [(1000, 0), (1001, 1)]
     assert {barrier.rows for barrier in complete} == {1000}
-    complete.clear()
-    pushing = "SELECT n, k FROM pairs WITH (pushFilters = 'true') WHERE k < 2"
-    assert pairs(session.sql(pushing)) == [(1000, 0), (1001, 1)]
-    assert {barrier.rows for barrier in complete} == {2}
     assert pairs(session.sql("SELECT count(*) FROM pairs")) == [(1000,)]
     session.sql("CREATE VIEW sums AS SELECT sum(n) AS s FROM pairs WITH (`limit` = 3)")
     assert pairs(session.table("sums")) == [(3003,)]
@@ -196,8 +189,6 @@ def test_what_a_table_of_the_catalog_cannot_do_is_refused(in_catalog: SparkSessi
     with pytest.raises(Exception, match="a table of Spark's catalog cannot be written"):
         in_catalog.sql(f"CREATE TABLE more USING tidegate OPTIONS ({options_of(address)}) AS SELECT 1L AS k, 2L AS n")
     assert not in_catalog.catalog.tableExists("more")
-    with pytest.raises(Exception, match="give it in a statement that names the table once"):
-        in_catalog.sql(f"CREATE TABLE more USING tidegate OPTIONS ({options_of(address)}, pushFilters 'true')")
     in_catalog.sql("ALTER TABLE pairs ADD COLUMN m INT")
     with pytest.raises(Exception, match="reads a column 'm', which the result does not have; it has: k, n"):
         in_catalog.table("pairs").collect()
@@ -221,37 +212,22 @@ def test_a_table_without_options_gets_them_in_each_query(
         registered.sql("DROP TABLE plain")
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("pushdown", ["true", "false"])
 def test_filters_of_a_query_show_in_no_other_query_and_in_no_other_part_of_it(
-    reading: DataFrameReader, registered: SparkSession, partitions: int
+    reading: DataFrameReader, registered: SparkSession, pushdown: str
 ) -> None:
-    """Spark 4.3 keeps the filters that it pushes into a data source in Python for the DataFrame's later scans."""
-    frame = reading.option("partitions", partitions).load()
-    assert frame.where("k < 10").count() == 10
-    assert frame.count() == 1000
-    assert frame.where("k < 600").union(frame.where("k >= 500")).count() == 1100
-    frame.createOrReplaceTempView("reused")
-    assert pairs(registered.sql("SELECT count(*) FROM reused WHERE k = 5 OR k = 6")) == [(2,)]
-    assert pairs(registered.sql("SELECT count(*), max(k) FROM reused")) == [(1000, 999)]
-
-
-def test_filters_of_the_frame_are_applied_in_the_plan_if_the_reader_says_so(
-    reading: DataFrameReader, complete: list[Barrier]
-) -> None:
-    frame = reading.option("pushFilters", "true").load()
-    assert pairs(frame.where("k >= 10 AND n IN (1005, 1010, 1011) AND k % 2 = 1")) == [(11, 1011)]
-    assert {barrier.rows for barrier in complete} == {2}
-    complete.clear()
-    assert frame.where("k % 1000 = 7").count() == 1
-    assert {barrier.rows for barrier in complete} == {1000}
-
-
-def test_a_session_that_pushes_no_filters_reads_all_rows(reading: DataFrameReader, registered: SparkSession) -> None:
-    registered.conf.set(FILTERS, "false")
+    """Spark 4.3 would keep filters that a data source in Python takes for the DataFrame's later scans."""
+    registered.conf.set(PUSHDOWN, pushdown)
     try:
-        assert pairs(reading.option("pushFilters", "true").load().where("k = 3")) == [(3, 1003)]
+        frame = reading.option("partitions", 3).load()
+        assert frame.where("k < 10").count() == 10
+        assert frame.count() == 1000
+        assert frame.where("k < 600").union(frame.where("k >= 500")).count() == 1100
+        frame.createOrReplaceTempView("reused")
+        assert pairs(registered.sql("SELECT count(*) FROM reused WHERE k = 5 OR k = 6")) == [(2,)]
+        assert pairs(registered.sql("SELECT count(*), max(k) FROM reused")) == [(1000, 999)]
     finally:
-        registered.conf.set(FILTERS, "true")
+        registered.conf.unset(PUSHDOWN)
 
 
 def test_a_result_is_read_from_the_files_of_the_servers_executors(
@@ -462,26 +438,6 @@ def test_a_sink_refuses_every_output_mode_but_append(
         to_task = writer.option("server", address).option("task", task.id).option("source", "a")
         with pytest.raises(Exception, match=why):
             to_task.option("checkpointLocation", str(tmp_path / "query")).start().awaitTermination()
-
-
-@pytest.mark.parametrize("encoding", ["json", "binary"])
-@pytest.mark.parametrize(("columns", "limit"), [(("v", "k"), None), (("v",), 1), (None, 2)])
-def test_a_part_of_a_plan_has_the_columns_and_rows_asked_for(
-    encoding: str, columns: tuple[str, ...] | None, limit: int | None
-) -> None:
-    plan = frame_of_rows().to_plan()
-    whole = plan_bytes(plan) if encoding == "binary" else PlanBytes(json=MessageToJson(plan))
-    rows = pa.table({"k": [1, 2, 3], "v": [4, 5, 6]})
-    part = part_of(whole, rows.schema, columns, limit)
-    with tidegate.local() as client, client.create_task(part) as task:
-        got = task.run_epoch({"rows": rows}).table()
-    assert got.to_pylist() == rows.select(columns or ["k", "v"]).slice(0, limit or 3).to_pylist()
-
-
-def test_structs_keep_their_names_where_columns_are_chosen() -> None:
-    inner = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.struct([("z", pa.int64())])))])
-    types = (pa.int64(), inner, pa.list_(inner), pa.map_(pa.string(), inner))
-    assert [_names(type_) for type_ in types] == [1, 4, 4, 4]
 
 
 @pytest.mark.parametrize("has", [True, False])

@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToJson
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceReader, GreaterThan, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 import tidegate
 from tidegate.client import Client
@@ -27,7 +27,6 @@ from tidegate.proto.errors import Refused
 from tidegate.proto.values import FoundFile
 from tidegate.spark.data_source import table_shares
 from tidegate.spark.data_source.datasource import TidegateSource
-from tidegate.spark.data_source.reading import FilteringPlanReader
 from tidegate.spark.data_source.shared_results import Range
 from tidegate.spark.data_source.table_shares import Part, Share, parts_of
 
@@ -200,16 +199,6 @@ def test_a_folder_of_more_files_than_an_answer_lists_is_read_as_one_result(
     parts = reader.partitions()
     assert all(isinstance(part.value, Range) for part in parts)
     assert read(reader, parts) == EXPECTED
-
-
-@pytest.mark.usefixtures("worth_it")
-def test_filters_of_spark_are_applied_to_shares(client: Client, folder: Path) -> None:
-    reader = reader_of(client, folder, partitions=2)
-    filtering = FilteringPlanReader(reader._result, reader._schema)
-    assert list(filtering.pushFilters([GreaterThan(("k",), 999_990)])) == []
-    parts = filtering.partitions()
-    assert all(isinstance(part.value, Share) for part in parts)
-    assert read(filtering, parts)["k"].to_pylist() == list(range(999_991, 1_000_000))
 
 
 @pytest.mark.parametrize("threshold", [0, LARGE], ids=["shares", "ranges"])

@@ -23,22 +23,10 @@ _WHICH: Final = {"plan", "path", "task"}
 
 
 def of_clause(properties: Mapping[str, str]) -> Mapping[str, str] | None:
-    """The options of CREATE TABLE among the properties of the new table; None if no table is being created.
-
-    Raises `InvalidRequest` for a table that would push filters: a statement that names the table twice would have wrong
-    rows.
-    """
+    """The options of CREATE TABLE among the properties of the new table; None if no table is being created."""
     if _PROVIDER not in properties:
         return None
-    options = {name[len(_OPTION) :]: value for name, value in properties.items() if name.startswith(_OPTION)}
-    if options.get("pushfilters", "false").lower() != "false":
-        raise InvalidRequest(
-            "pushFilters is no option of a table, because Spark 4.3 applies pushed filters to all mentions of the "
-            "table in a statement: give it in a statement that names the table once: FROM name WITH (pushFilters = "
-            "'true')",
-            reason="UNKNOWN_OPTION",
-        )
-    return options
+    return {name[len(_OPTION) :]: value for name, value in properties.items() if name.startswith(_OPTION)}
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:

@@ -25,7 +25,7 @@ from ...task_options import AUTO, ChosenOptions, chosen
 from ...transport.access import Access, access
 from ..data_frames import is_classic
 from .catalog_tables import check_written, of_clause, options_to_read, with_options
-from .reading import EpochReader, FilteringPlanReader, PlanReader, ResultOf, pushes_filters
+from .reading import EpochReader, PlanReader, ResultOf
 from .shared_results import KEPT_SECONDS
 from .writing import Sink, StreamSinkWriter, TableWriter
 
@@ -41,7 +41,6 @@ _READING: Final = _REACHING | {
     "partitions",
     "path",
     "channels",
-    "pushfilters",
 }
 _WRITING: Final = _REACHING | {
     "task",
@@ -57,19 +56,16 @@ _NUMBERS: Final = ("memory_limit", "spill_quota", "output_bytes")
 _LARGEST: Final = 2**63 - 1
 _TABLE: Final = "table."
 _PARAMETER: Final = "parameter."
-FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(session: SparkSession) -> None:
-    """Register `spark.read.format("tidegate")` and the writers with a session, and have Spark push filters into reads
-    that have the option `pushFilters`.
+    """Register `spark.read.format("tidegate")` and the writers with a session.
 
     >>> tidegate.spark.register(session)
     >>> reader = session.read.format("tidegate").options(server=address, task=task.id, epoch=1)
     """
     with _active(session):
         session.dataSource.register(TidegateSource)
-    session.conf.set(FILTERS, "true")
 
 
 @contextmanager
@@ -110,11 +106,8 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         return schema if created is None else with_options(schema, created)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = options_to_read(self._given, schema)
-        result, pushes = self._result(options), _flag(options, "pushfilters", False)
-        if result.task is not None:
-            return EpochReader(result, schema)
-        return FilteringPlanReader(result, schema) if pushes and pushes_filters() else PlanReader(result, schema)
+        result = self._result(options_to_read(self._given, schema))
+        return PlanReader(result, schema) if result.task is None else EpochReader(result, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = _checked(self._given, _WRITING)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -21,7 +19,6 @@ from ...proto.values import FileSplit, FoundFile, PlanBytes, TaskInfo
 from ...task_options import ChosenOptions
 from ...transport.access import Access
 from ...transport.remote import RemoteService
-from .filters import pushed
 from .plan_parts import part_of
 from .shared_files import FileRows, SharedFiles, files_of
 from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, ranges, result_of
@@ -106,14 +103,11 @@ class ResultOf:
         options = replace(self.options, auto_cores=cores, chosen=self.options.chosen | {"auto_cores"})
         return replace(self, options=options)
 
-    def part(self, schema: pa.Schema, filters: Sequence[Any] = ()) -> PlanBytes:
-        """The part of the plan that is read: of these rows, those that pass Spark's filters.
-
-        `schema` is that of the plan's whole result.
-        """
+    def part(self, schema: pa.Schema) -> PlanBytes:
+        """The part of the plan that is read. `schema` is that of the plan's whole result."""
         if self.plan is None:
             raise AssertionError("an epoch of a task is read as it is")
-        return part_of(self.plan, schema, self.columns, self.limit, filters)
+        return part_of(self.plan, schema, self.columns, self.limit)
 
     def begin(self, plan: PlanBytes, request: str, service: RemoteService) -> str:
         """Make the task of this request, unless it is there, with one sealed epoch.
@@ -187,11 +181,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
         self._result = result.on_cores(described.options.auto_cores)
         self._schema = schema
         self._whole = described.schema
-        self._read_of(())
-
-    def _read_of(self, filters: Sequence[Any]) -> None:
-        """Read the rows that pass these filters of Spark."""
-        self._plan = self._result.part(self._whole, filters)
+        self._plan = self._result.part(self._whole)
         self._request = secrets.token_hex(16)
 
     def _begin(self, service: RemoteService) -> str:
@@ -223,29 +213,6 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
                 case wanted:
                     rows = SharedResult(service, self._begin, kept_seconds).read(wanted)
             yield from _in_types(rows, self._schema)
-
-
-class FilteringPlanReader(PlanReader):
-    """Reads the rows that pass Spark's filters. Spark allows such a reader only if it pushes filters into readers.
-
-    Spark 4.3 keeps the partitions of such a reader for all queries of a DataFrame, also for those that have none of
-    these filters (`PythonScanBuilder.pushFilters` sets the `readInfo` that all scans share). So the user must ask.
-    """
-
-    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
-        taken, others = pushed(filters, self._result.selected(self._whole))
-        if taken:
-            self._read_of(taken)
-        return others
-
-
-def pushes_filters() -> bool:
-    """True in a process that Spark has started to push filters into a reader.
-
-    Spark does so only where the session's setting spark.sql.python.filterPushdown.enabled is true, and else refuses a
-    reader that has `pushFilters`. No other process of Spark's loads this module.
-    """
-    return "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
 
 
 class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
