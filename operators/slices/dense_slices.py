@@ -62,7 +62,7 @@ class WholeGroups:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsOfSlices:
     """Groups by keys, of rows that have a value of the first one if it is sliced. `groups` is a statement that makes
-    parts of them of the relation `in0`, in which all rows have one.
+    parts of them of the relation `in0`, in which all rows have one. No key of whole groups is numbered.
     """
 
     keys: tuple[GroupKey, ...]
@@ -88,21 +88,20 @@ class DenseSlices(Operator):
         self._groups = groups
         self._places = min(instance.settings.memory_limit // _SHARE // (16 * (len(groups.states) + 1)), _MOST_PLACES)
         numbered = {at: key.column for at, key in enumerate(groups.keys) if key.numbered}
+        long = {column: LongColumn(compared=True, kept=True) for column in numbered.values()}
         if numbered:
             self._places = _NUMBERED_PLACES // (len(groups.states) + 1)
         self._plan_path = plan_path
         self._fragments: list[Fragment] = []
 
         def statement(sql: str, input_: pa.Schema, output: pa.Schema, *, row_wise: bool = False) -> Fragment:
-            columns = numbered.values() if input_ is input_schema else numbered
-            long = {} if row_wise else {at: LongColumn(compared=True, kept=True) for at in columns}
             fragment = Fragment(
                 sql,
                 schema=output,
                 instance=instance,
                 streams=[StreamSource(relation="in0", schema=input_, size_class=size_class, long=long)],
                 row_wise=row_wise,
-                long=tuple(numbered) if long else (),
+                long=tuple(numbered),
                 plan_path=plan_path,
             )
             self._fragments.append(fragment)

@@ -41,10 +41,8 @@ class NumberedGroups:
         return self._dense.add(pa.RecordBatch.from_arrays(columns, names=block.schema.names) if self._values else block)
 
     def would_fit(self, block: pa.RecordBatch, room: int) -> bool:
-        """Tests whether another room would have been enough for the first rows. Where keys are numbered, there is none:
-        then the room does not depend on the memory.
-        """
-        return not self._values and self._dense.would_fit(block, room)
+        """Tests whether another room would have been enough for the first keys, of which none is numbered."""
+        return self._dense.would_fit(block, room)
 
     def take(self, schema: pa.Schema, at_once: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
         """The groups so far, as `DenseGroups` gives them."""

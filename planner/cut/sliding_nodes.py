@@ -133,19 +133,15 @@ def _whole(relation: ir.DenseSlices) -> WholeGroups:
     return WholeGroups(
         states=arrow_schema(parts.schema),
         aggregate=rows,
-        ordered=_in_order(rows, relation.keys),
-        total=_in_order(select_final_aggregate(total, _input(len(parts.schema))[0]), relation.keys),
+        ordered=_in_order(rows, keys),
+        total=_in_order(select_final_aggregate(total, _input(len(parts.schema))[0]), keys),
         values=None if _is_plain(relation) else _values(relation, keys),
     )
 
 
-def _in_order(groups: str, keys: Sequence[ir.Expression]) -> str:
-    """The groups in the order in which arrays have them whatever memory there is. Arrays of numbered keys have the same
-    room with any memory.
-    """
-    if not all(isinstance(key.type, t.Integer) for key in keys):
-        return groups
-    return f"SELECT * FROM ({groups}) ORDER BY {', '.join(f'{at} NULLS FIRST' for at in range(1, len(keys) + 1))}"
+def _in_order(groups: str, keys: int) -> str:
+    """The groups in the order in which arrays have them. All keys of whole groups are integers."""
+    return f"SELECT * FROM ({groups}) ORDER BY {', '.join(f'{at} NULLS FIRST' for at in range(1, keys + 1))}"
 
 
 def _input(width: int) -> tuple[Table, Writer]:
