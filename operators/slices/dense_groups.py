@@ -82,13 +82,13 @@ class DenseGroups:
 
     def add(self, block: pa.RecordBatch) -> bool:
         """Count the rows of the block, of which there is at least one. False, and nothing is counted, where there is no
-        room for them beside the groups that are there.
+        room for them beside the groups that are there, or where words do not hold their values.
         """
         columns = [block.column(key.column) for key in self._keys]
         ascending = self._keys[0].size is not None and _is_ascending(columns[0])
         bounds = self._bounds_of(columns, ascending)
         sums = self._sums_in(block)
-        if self._bound + sums >= _WORD or not self._makes_room(bounds):
+        if self._bound + sums >= _WORD or not self._holds(block) or not self._makes_room(bounds):
             return False
         assert self._domain is not None
         self._bound += sums
@@ -168,6 +168,12 @@ class DenseGroups:
                 yield (rows if counts is None else counts)[at], None
             else:
                 yield values[number][at], None if counts is None else counts[at] == 0
+
+    def _holds(self, block: pa.RecordBatch) -> bool:
+        """Tests whether words hold the values of which the least or the greatest is wanted. Words have a sign."""
+        wanted = (state.values for state in self._states if state.function in ("min", "max"))
+        columns = (block.column(number) for number in wanted if number is not None)
+        return all(_bounds(column)[1] <= _IDENTITY["min"] for column in columns if kinds.is_uint64(column.type))
 
     def _sums_in(self, block: pa.RecordBatch) -> int:
         """A bound of all sums of the block's values."""

@@ -179,6 +179,29 @@ def test_keys_that_go_on_growing_get_places(warm: Instance, step: int, monkeypat
     assert answer.num_rows == len(naive(rows))
 
 
+UNSIGNED: Final = pa.schema([pa.field("n", pa.int64(), False), ("v", pa.uint64())])
+EXTREMES: Final = pa.schema([*[*UNSIGNED][:1], ("least", pa.uint64()), ("greatest", pa.uint64())])
+
+
+@pytest.mark.parametrize("far", [2**63 - 1, 2**63, 2**64 - 1])
+def test_the_least_and_the_greatest_of_values_without_a_sign(warm: Instance, far: int) -> None:
+    groups = GroupsOfSlices(
+        keys=(GroupKey(column=0),),
+        states=tuple(GroupState(function=function, values=1, condition=None) for function in ("min", "max")),
+        groups="SELECT c0, min(c1), max(c1) FROM in0 GROUP BY c0",
+    )
+    operator = DenseSlices(UNSIGNED, groups=groups, schema=EXTREMES, size_class=1_000, instance=warm)
+    rows = pa.record_batch([pa.array([0, 0, 1]), pa.array([3, far, None], pa.uint64())], schema=UNSIGNED)
+    try:
+        answer = pa.Table.from_batches(operator.run([BatchStream(UNSIGNED, [rows])]), EXTREMES)
+    finally:
+        operator.close()
+    assert sorted(answer.to_pylist(), key=lambda row: row["n"]) == [
+        {"n": 0, "least": 3, "greatest": far},
+        {"n": 1, "least": None, "greatest": None},
+    ]
+
+
 NEAR: Final = ROW.filter(lambda row: row[2] is None or abs(row[2]) < 2**40)
 
 
