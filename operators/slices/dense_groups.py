@@ -98,9 +98,9 @@ class DenseGroups:
         return True
 
     def would_fit(self, block: pa.RecordBatch, room: int) -> bool:
-        """Tests whether so much room would have been enough for the rows of the block, as the first ones."""
+        """Tests whether so much room would have been enough for the keys of the block, as the first ones."""
         bounds = self._bounds_of([block.column(key.column) for key in self._keys], False)
-        return self._sums_in(block) < _WORD and _Domain.over(bounds, room) is not None
+        return _Domain.over(bounds, room) is not None
 
     def _bounds_of(self, columns: Sequence[pa.Array], ascending: bool) -> list[_Bounds]:
         """The least and the greatest value of each key, of which the first one may be ascending."""

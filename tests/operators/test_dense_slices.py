@@ -271,6 +271,15 @@ def test_the_order_of_whole_groups_does_not_depend_on_memory(
     assert all(table.equals(tables[0]) for table in tables)
 
 
+@pytest.mark.parametrize("plain", [True, False], ids=["states", "made of states"])
+def test_whole_groups_come_by_their_keys_where_their_sums_are_large(warm: Instance, plain: bool) -> None:
+    """DuckDB adds them up."""
+    rows = [(at * 7 % 40 - 20, at * 5 % 13 - 6, 2**50, 1, True) for at in range(50_000)]
+    answer = run(whole(warm, plain=plain), rows, len(rows))
+    keys = list(zip(answer.column(0).to_pylist(), answer.column(1).to_pylist(), strict=True))
+    assert keys == sorted(set(keys))
+
+
 def test_places_for_keys_that_never_came_are_given_up_for_those_that_do(
     warm: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
