@@ -231,6 +231,16 @@ KINDS: Final[Mapping[str, Kind]] = {
     "counts of sliding windows": built(
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["t"], measures=[sub.f.count().alias("n")])
     ),
+    "counts of sliding windows by fractions": built(
+        lambda left, _: windows.sliding(
+            left.select("k", sub.col("g").cast(sub.fp64).alias("f")),
+            "k",
+            100,
+            50,
+            keys=["f"],
+            measures=[sub.f.count().alias("n")],
+        )
+    ),
     "sliding windows of whole numbers": built(
         lambda left, _: windows.sliding(left, "k", 100, 50, keys=["g"], measures=[sub.f.count().alias("n")])
     ),

@@ -48,6 +48,7 @@ WITHOUT_LOOKS: Final = {
     "Keyed": "is the base of others",
     "KeyedRows": "is the base of others",
     "WaitingRows": "is the base of others",
+    "ClosingWindows": "is the base of others",
     "Compute": "is a statement, which the engine interrupts",
     "Constant": "has a row at most",
     "Select": "passes columns on",
@@ -147,7 +148,10 @@ def final_windows() -> Iterator[ir.Plan]:
     rows = windows.watermark(sub.read_named_table("events", {"t": sub.i64, "v": sub.i64}), "t", 0)
     built = {"keys": ["v"], "measures": [sub.f.avg(sub.col("t").cast(sub.fp64)).alias("average")], "final": True}
     kinds_of_windows = (windows.tumbling, windows.session, windows.count)
-    for relation in (kind(rows, "t", 10, **built) for kind in kinds_of_windows):
+    for relation in (
+        *(kind(rows, "t", 10, **built) for kind in kinds_of_windows),
+        windows.sliding(rows, "t", 10, 5, **built),
+    ):
         yield decode_plan(PlanBytes(binary=relation.to_plan().SerializeToString())).plan
 
 
