@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_Queue: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
+
 
 class SecondThread:
-    """Works beside the thread that calls it, until `close`. It begins with the first call."""
+    """Works beside the thread that calls it, until `close`. It begins with the first call.
+
+    It is no thread of a pool: Python ends all pools when the main thread ends, and other threads may go on to train.
+    """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="tidegate-training-second")
+        self._queue: _Queue = SimpleQueue()
+        self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Begin the work once the thread is free."""
-        return self._threads.submit(work, *args, **kwargs)
+        future: Future[T] = Future()
+        self._queue.put(partial(_complete, future, partial(work, *args, **kwargs)))
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=_work_off, args=(self._queue,), name="tidegate-training-second", daemon=True
+            )
+            self._thread.start()
+        return future
 
     def share(self, tasks: Sequence[Callable[[bool], T]]) -> list[T]:
         """The results of all tasks, of which each thread takes the next one that is left. A task is told whether the
@@ -36,7 +52,7 @@ class SecondThread:
                 deque(left, maxlen=0)  # nobody wants the others' results
                 raise
 
-        beside = self._threads.submit(work, is_second=True)
+        beside = self.submit(work, is_second=True)
         try:
             work(is_second=False)
         finally:
@@ -44,5 +60,20 @@ class SecondThread:
         return [results[number] for number in range(len(tasks))]
 
     def close(self) -> None:
-        """Let the thread end after its work."""
-        self._threads.shutdown(wait=False)
+        """Let the thread end after its work. No more work can be submitted."""
+        self._queue.put(None)
+
+
+def _work_off(queue: _Queue) -> None:
+    while (work := queue.get()) is not None:
+        work()
+        del work  # it has the rows of a window, which nobody may want any more
+
+
+def _complete(future: Future[T], work: Callable[[], T]) -> None:
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001  # raised where the result is taken
+        future.set_exception(error)
+    else:
+        future.set_result(result)

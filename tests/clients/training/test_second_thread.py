@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +18,17 @@ from tidegate.training import Loader, Shuffle
 from tidegate.training.order.second_thread import SecondThread
 
 ROWS = 150_000
+AFTER_THE_MAIN_THREAD = """
+import threading, time
+from tidegate.training.order.second_thread import SecondThread
+
+def train():
+    threading.main_thread().join()
+    time.sleep(0.5)  # Python ends its pools meanwhile
+    print(SecondThread().submit(sum, (1, 2)).result(30))
+
+threading.Thread(target=train).start()
+"""
 
 
 def batches(client: tidegate.Client, prefetch: int) -> list[dict[str, list[int]]]:
@@ -69,3 +82,8 @@ def test_an_error_of_either_thread_is_raised() -> None:
     with pytest.raises(ValueError, match="a bad column"):
         thread.share([fails] * 4)
     thread.close()
+
+
+def test_work_goes_on_after_the_main_thread_has_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", AFTER_THE_MAIN_THREAD], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "3", done.stderr
