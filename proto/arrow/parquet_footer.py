@@ -106,11 +106,14 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Footer:
-    """A file's footer. `ordered` says whether the bounds follow the order of the values' type."""
+    """A file's footer. `ordered` says whether the bounds follow the order of the values' type, `is_kept` whether the
+    footer is small enough that the next reading of the same bytes gives this very value.
+    """
 
     leaves: tuple[Leaf, ...]
     groups: tuple[RowGroup, ...]
     ordered: bool
+    is_kept: bool
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -137,7 +140,7 @@ def read_footer(file: RandomFile) -> Footer:
     if length > _LARGEST:
         raise Damaged(f"its footer has {length:,} bytes; at most {_LARGEST:,} are allowed")
     data = bytes(file.read_at(length, size - _TAIL - length))
-    return _footer(data, size) if length > _LARGEST_KEPT else _kept_footer(data, size)
+    return _kept_footer(data, size) if length <= _LARGEST_KEPT else _footer(data, size)
 
 
 def _footer(data: bytes, size: int) -> Footer:
@@ -149,7 +152,7 @@ def _footer(data: bytes, size: int) -> Footer:
         _check(group, leaves, size)
     if sum(group.rows for group in groups) != fields.get(3):
         raise Damaged("its row groups have another number of rows than the file")
-    return Footer(leaves, groups, ordered=7 in fields)
+    return Footer(leaves, groups, ordered=7 in fields, is_kept=len(data) <= _LARGEST_KEPT)
 
 
 #: A file's footer is read when its split is accepted, and again when its rows are.

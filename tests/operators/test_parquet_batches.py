@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tidegate.operators.core.piece import FilePiece
 from tidegate.operators.core.sizes import BATCH_BYTES
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import native_obstacle
+from tidegate.proto.arrow.parquet_footer import Footer
 
 from .data import column, pieces_of
 
@@ -71,3 +73,12 @@ def test_numbers_of_splits_are_read_in_each_split_that_has_one(file: Path) -> No
     for _ in range(2):
         assert native_obstacle([numbered], columns) is None
         assert "'_row' is missing" in str(native_obstacle([replace(numbered, number=None)], columns))
+
+
+def test_a_large_footer_is_not_kept_because_no_later_reading_could_use_it(tmp_path: Path) -> None:
+    groups, path = 503, tmp_path / "many_groups.parquet"
+    pq.write_table(pa.table({name: np.zeros(groups) for name in NAMES}), path, row_group_size=1)
+    assert sum(batch.num_rows for batch in batches_of(path, (0, 1))) == 1
+    gc.collect()
+    footers = [held for held in gc.get_objects() if isinstance(held, Footer)]
+    assert [footer for footer in footers if len(footer.groups) == groups] == []

@@ -109,7 +109,7 @@ class Parquet:
             facts = next((facts for facts in kept if facts.footer is footer), None)
             if facts is None:
                 facts = _facts_of(file, footer, columns, state)
-                kept[:] = [facts]
+                kept[:] = [facts] if footer.is_kept else []
         known = replace(
             piece,
             schema=facts.schema,

@@ -46,14 +46,14 @@ class Opening:
 
 def opening_of(file: pa.NativeFile, columns: Sequence[Column], state: State | None) -> Opening:
     """The opening of a file, of which these columns are wanted. It is the one of before if the file has the same state
-    and footer.
+    and footer, and the footer is kept.
     """
     footer = read_footer(file)
     kept = [] if state is None else _kept(state, tuple(columns))
     opening = next((opening for opening in kept if opening.footer is footer), None)
     if opening is None:
         opening = _read(file, footer, columns)
-        kept[:] = [opening]
+        kept[:] = [opening] if footer.is_kept else []  # a large footer is another value at each reading
     return opening
 
 
