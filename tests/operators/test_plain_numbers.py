@@ -85,7 +85,13 @@ def test_some_columns_of_a_file_are_read_without_the_others(tmp_path: Path, view
 
 @pytest.mark.parametrize(
     "options",
-    [{"compression": "zstd"}, {"use_dictionary": True}, {"write_page_checksum": True}, {"use_byte_stream_split": True}],
+    [
+        {"compression": "zstd"},
+        {"use_dictionary": True},
+        {"write_page_checksum": True},
+        {"use_byte_stream_split": True},
+        {"max_rows_per_page": 100},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_other_pages_are_decoded(tmp_path: Path, views: list[int], options: dict[str, Any]) -> None:

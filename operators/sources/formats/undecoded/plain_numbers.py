@@ -27,6 +27,8 @@ _FILES_KEPT: Final = 64
 _CHUNKS_KEPT: Final = 4_096
 #: Smaller chunks are decoded sooner than their pages are looked at.
 _WORTH_BYTES: Final = 16 << 10
+#: Smaller pages, on average, too; and a list of very many would take more memory than they are worth.
+_WORTH_PAGE_BYTES: Final = 4 << 10
 #: Columns that are not wanted are read, too, if they have fewer bytes: another call costs more.
 _GAP_BYTES: Final = 16 << 10
 #: A call of the system fills so many views.
@@ -112,7 +114,7 @@ def _layout(file: RandomFile, footer: Footer, group: int, field: pa.Field) -> _L
     try:
         for page in pages(file, chunk):
             values = _values(page, leaf)
-            if values is None:
+            if values is None or len(pages_values) * _WORTH_PAGE_BYTES > chunk.compressed:
                 return None
             pages_values.append(values)
     except Damaged:
