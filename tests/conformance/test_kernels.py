@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Final
@@ -23,6 +23,7 @@ from tidegate.operators import kernels
 from tidegate.operators.arrays.digest import digest
 from tidegate.planner.cut import fragments
 
+from ..kernel_answers import noted_answers
 from ..searching import tries
 
 EDGES: Final[dict[pa.DataType, list[object]]] = {
@@ -64,16 +65,7 @@ def client() -> Iterator[tidegate.Client]:
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether kernels answered, each time that they were asked."""
-    used: list[bool] = []
-    asked: Callable[[kernels.Kernels, pa.RecordBatch], pa.RecordBatch | None] = kernels.Kernels.of
-
-    def noted(self: kernels.Kernels, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        answer = asked(self, rows)
-        used.append(answer is not None)
-        return answer
-
-    monkeypatch.setattr(kernels.Kernels, "of", noted)
-    return used
+    return noted_answers(monkeypatch)
 
 
 @contextmanager

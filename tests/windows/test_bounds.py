@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.operators import kernels
 from tidegate.planner.cut import fragments
 
+from ..kernel_answers import noted_answers
 from .naive import Spans
 from .running import TIMES, plan
 
@@ -22,16 +22,7 @@ ABOVE = 20_000
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether NumPy answered, each time that it was asked."""
-    used: list[bool] = []
-    asked: Callable[[kernels.Kernels, pa.RecordBatch], pa.RecordBatch | None] = kernels.Kernels.of
-
-    def noted(self: kernels.Kernels, rows: pa.RecordBatch) -> pa.RecordBatch | None:
-        answer = asked(self, rows)
-        used.append(answer is not None)
-        return answer
-
-    monkeypatch.setattr(kernels.Kernels, "of", noted)
-    return used
+    return noted_answers(monkeypatch)
 
 
 def _outcomes(client: tidegate.Client, time: str, moments: Sequence[int]) -> list[pa.Table | str]:

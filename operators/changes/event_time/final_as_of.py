@@ -26,7 +26,7 @@ from .final_windows import late_insertion, rows_in_order, rows_on_time
 from .forgetting import Forgetting
 from .interval_closing import IntervalClosing
 from .timed_rows import TimedRows
-from .window_closing import IDLE, MOST, NEVER, after_closing
+from .window_closing import IDLE, MOST, NEVER, after_closing, end_of_passed
 
 _VERSION: Final = 1
 
@@ -73,7 +73,7 @@ class FinalAsOf(ChangeOperator):
         if low <= self._low:
             return
         self._low = low
-        end = low + (watermark == UNBOUNDED)  # no tick is behind the greatest one
+        end = end_of_passed(low, watermark)
         left, right = (rows.between(NEVER, end) for rows in self._open)
         negative = np.flatnonzero(right.weights < 0)
         if len(negative):

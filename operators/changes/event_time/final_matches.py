@@ -21,7 +21,7 @@ from ..values.change import Change
 from .final_windows import late_insertion
 from .interval_closing import IntervalClosing
 from .timed_rows import TimedRows
-from .window_closing import IDLE, MOST, NEVER
+from .window_closing import IDLE, MOST, NEVER, end_of_passed
 
 _VERSION: Final = 1
 
@@ -64,7 +64,7 @@ class FinalMatches(ChangeOperator):
         if low <= self._low:
             return
         self._low = low
-        end = low + (watermark == UNBOUNDED)  # no tick is behind the greatest one
+        end = end_of_passed(low, watermark)
         rows = self._rows.between(NEVER, end)
         if len(rows):
             yield self._wanted(rows, self._pairs.between(NEVER, end))

@@ -229,6 +229,13 @@ class CountClosing:
         return needless
 
 
+def end_of_passed(low: int, watermark: int) -> int:
+    """The end of the ticks that a watermark has passed, which are those before `low`. At the end of all sources no tick
+    is behind the greatest one, so `low` is passed, too.
+    """
+    return low + (watermark == UNBOUNDED)
+
+
 def behind(ticks: Numbers, by: int) -> Numbers:
     """The ticks so much earlier; the least one where that is before it."""
     if by > MOST:
