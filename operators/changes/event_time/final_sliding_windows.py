@@ -170,7 +170,8 @@ class FinalSlidingWindows(ClosingWindows):
             before = (overlap.block(first) * overlap.length - 1) // overlap.step
             nothing = Leaving(np.empty(0, dtype=np.int64), self._none, np.empty(0, dtype=np.bool_))
             running = Running(before, self._none, self._none, nothing)
-        first = running.window + 1 if first is None else first
+        else:
+            first = running.window + 1
         return None if last < first else Span(overlap, first, last, running)
 
     def _states_of(self, rows: Rows) -> States:
