@@ -25,6 +25,7 @@ from ..searching import one_of_each, tries
 from .histories import Epochs, changes
 from .histories import planned as planned_over
 from .test_random_changes import histories
+from .test_types import VALUES
 
 Splits = Mapping[str, object]
 
@@ -64,6 +65,14 @@ def test_random_plans_go_on_from_every_barrier(
     with client.create_task(plan, mode="continuous") as task:
         names = tuple(task.sources)
     check_restores(client, plan, splits_of(history, names), channels=channels)
+
+
+@pytest.mark.parametrize("type_", VALUES, ids=str)
+def test_groups_by_keys_of_every_type_go_on_from_every_barrier(client: tidegate.Client, type_: pa.DataType) -> None:
+    one, other = VALUES[type_]
+    schema = pa.schema([("x", type_)])
+    epochs = [{"a": pa.table({"x": pa.array(values, type_)})} for values in ([one, other, None], [other], [None, one])]
+    check_restores(client, planned_over("SELECT x, count(*) AS n FROM a GROUP BY x", {"a": schema}), epochs)
 
 
 # The loops of the examples, over histories in which edges come and go.

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....proto.errors import CheckpointError
+from ...arrays.retype import same_layout
 from ...core.operator import StateReader, StateWriter
 from ..values.change import ManyRounds, Numbers
 from ..values.evaluator import whole
@@ -83,7 +84,7 @@ def _entries_of(name: str, table: pa.Table, schema: pa.Schema) -> tuple[Rows, Nu
         layout = layout_of(described, schema.types)
         words = _numbers(arrays[_WORDS])
         return layout.rows(words), weights, layout.rounds(words)
-    _check_types(name, list(map(str, table.schema.types[: len(schema)])), schema)
+    _check_types(name, _kept_types(table, schema), schema)
     rows = Rows.of_arrays([arrays[f"c{at}"] for at in range(len(schema))], table.num_rows)
     rounds = tuple(_numbers(array) for column, array in arrays.items() if column.startswith("r"))
     return rows, weights, rounds
@@ -147,6 +148,13 @@ def layout_of(described: Mapping[str, Any], types: Sequence[pa.DataType]) -> Lay
     columns = tuple(described["columns"])
     form = Form(columns, tuple(described["descending"]), described["keys"], described["depth"])
     return Layout.of(form, tuple(described["lows"]), tuple(described["bits"]), types)
+
+
+def _kept_types(table: pa.Table, schema: pa.Schema) -> list[str]:
+    """The types of a part's columns. Those that differ from the schema's in names of lists' items are the schema's."""
+    written, kept = table.schema.types[: len(schema)], schema.types
+    alike = len(written) == len(kept) and all(map(same_layout, written, kept))
+    return list(map(str, kept if alike else written))
 
 
 def _check_types(name: str, written: Sequence[str], schema: pa.Schema) -> None:
