@@ -237,7 +237,8 @@ def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | Fin
             cost = "" if node.states is None else "; each window at the same cost"
             return f"final windows by {node.keys} keys, {ends}, keeps {kept} of open windows{cost}"
         case FinalSessionsNode():
-            return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions"
+            cost = "each session at the same cost"
+            return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions; {cost}"
         case FinalCountsNode():
             return f"final windows of rows by {node.keys} keys, {ends}, keeps rows of windows that are not full"
 

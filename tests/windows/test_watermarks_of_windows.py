@@ -209,7 +209,8 @@ def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
     assert "size 10, slide 5, keeps rows of open windows" in text(sliding)
     sliding = windows.sliding(marked, "t", 10, 5, measures=[COUNT], final=True)
     assert "size 10, slide 5, keeps slices of open windows; each window at the same cost" in text(sliding)
-    assert "gap 10, keeps rows of open sessions" in text(windows.session(marked, "t", 10, measures=[COUNT], final=True))
+    session = windows.session(marked, "t", 10, measures=[COUNT], final=True)
+    assert "gap 10, keeps rows of open sessions; each session at the same cost" in text(session)
     assert "late rows, size 10" in text(windows.late_rows(marked, "t", size=10))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -18,14 +18,15 @@ from .window_closing import NEVER, Closing, after_closing
 
 AnyClosing = TypeVar("AnyClosing", bound=Closing)
 
-_VERSION: Final = 1
-
 
 class WaitingRows(ChangeOperator, Generic[AnyClosing]):
     """Keeps rows whose first column is their tick, and whose next `keys` columns are the keys: the rows by their keys,
     and their ticks and keys in the order of the ticks. A subclass gives windows in `advance`, by `evaluate`, and moves
     `_last`, the last tick that it has looked at.
     """
+
+    _version = 1
+    """The version of the state in a checkpoint."""
 
     def __init__(
         self,
@@ -61,10 +62,10 @@ class WaitingRows(ChangeOperator, Generic[AnyClosing]):
         yield Kept("ticks", self._ticks, self._ticks_schema)
 
     def save(self, state: StateWriter) -> None:
-        save_numbers(state, "closed", _VERSION, {"last": self._last})
+        save_numbers(state, "closed", self._version, {"last": self._last})
         super().save(state)
 
     def load(self, state: StateReader) -> None:
-        (self._last,) = load_numbers(state, "closed", _VERSION)
+        (self._last,) = load_numbers(state, "closed", self._version)
         super().load(state)
         self._ticks.drop_below(self._last + 1)

@@ -59,7 +59,7 @@ def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per no
                 own = "slices and running results" if states.sql is None else "rows, slices and running results"
             return KeptState(own, _OPEN)
         case FinalSessionsNode():
-            return KeptState("rows", "of open sessions")
+            return KeptState("rows and last times", "of open sessions")
         case FinalCountsNode(keys=keys):
             return KeptState("rows of windows that are not full", None if keys else "of one group")
         case OnlyOneNode() | RecomputeNode():
