@@ -80,7 +80,8 @@ class EpochScheduler:
         starter = current()
         self._starter = starter
         self._watch = Watch(self._look, None if starter is None else starter.start)
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        self._step_ended = threading.Condition(self._lock)
         self._runs: list[Driver] = []
         self._resting: list[Slot] = []
         self._closed = False
@@ -137,7 +138,7 @@ class EpochScheduler:
                 run.interrupt()
             with self._lock:
                 if any(run.busy for run in busy):  # an interrupt just before a statement starts is lost: repeat
-                    self._lock.wait(_INTERRUPT_AGAIN_SECONDS)
+                    self._step_ended.wait(_INTERRUPT_AGAIN_SECONDS)
         for run in reversed(self._runs):
             _close(run)
 
@@ -168,7 +169,8 @@ class EpochScheduler:
                     exchange.close(consumer)
             with self._lock:
                 run.busy, run.done = False, ended
-                self._lock.notify_all()
+                if self._closed:
+                    self._step_ended.notify_all()
             for exchange, _ in run.outlets:
                 exchange.wake()
             self.offer()

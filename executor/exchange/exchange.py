@@ -101,7 +101,8 @@ class Exchange:
         self._store = Store(memory_limit, quota)
         self._on_change = on_change
         self._lanes = Lanes(producers, routing.channels, self._store)
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._spilling = threading.Lock()
         self._changes = 0
         self._stopped: Exception | None = None
@@ -115,7 +116,7 @@ class Exchange:
         """Take the next block of this producer's stream, or a part of it, behind which the block `ends` or goes on.
         False: nobody reads the producer's blocks any more.
         """
-        with self._changed:
+        with self._lock:
             self._check_stopped()
             if self._lanes.ended(producer):
                 raise RuntimeError(f"producer {producer} pushed a block after its end")
@@ -135,19 +136,19 @@ class Exchange:
 
     def end(self, producer: int, watermark: int | None = None) -> None:
         """Record that the producer has reached its barrier."""
-        with self._changed:
+        with self._lock:
             self._lanes.end(producer, watermark=watermark)
         self._notify()
 
     def fail(self, producer: int, error: Exception) -> None:
         """End the producer's stream with an error. The error may be one that `push` raised."""
-        with self._changed:
+        with self._lock:
             self._lanes.end(producer, error=error)
         self._notify()
 
     def wanted(self, producer: int) -> bool:
         """True if any consumer still reads this producer's blocks."""
-        with self._changed:
+        with self._lock:
             return self._stopped is None and any(self._lanes.wanted(producer))
 
     @property
@@ -158,14 +159,14 @@ class Exchange:
     @property
     def crowded(self) -> bool:
         """True if memory is full or blocks are on disk: better to wait with the next block until consumers read."""
-        with self._changed:
+        with self._lock:
             return self._full
 
     # ------------------------------------------------------------------------------------------------- consumers
 
     def pull(self, consumer: int, producer: int | None = None) -> Slice | Answer:
         """The consumer's next slice, of all producers or of one. Raises the producer's error if that is next."""
-        with self._changed:
+        with self._lock:
             self._check_stopped()
             answer = self._lanes.find(consumer, producer)
             if isinstance(answer, Answer):
@@ -186,7 +187,7 @@ class Exchange:
             self.cancel(lost)  # or the next pull would go on behind the lost rows
             raise lost from error
         finally:
-            with self._changed:
+            with self._lock:
                 crowded = self._full
                 if block is not None:
                     self._lanes.release(consumer, answer, part_number)
@@ -210,13 +211,13 @@ class Exchange:
             if answer is Answer.END:
                 return None
             if meanwhile is None or not meanwhile(self._awaited(consumer, producer)):
-                with self._changed:
+                with self._lock:
                     while self._changes == seen:
                         self._changed.wait()
 
     def wake(self) -> None:
         """Make threads that wait in `take` look again. Called after adding work for `meanwhile`."""
-        with self._changed:
+        with self._lock:
             self._changes += 1
             self._changed.notify_all()
 
@@ -244,11 +245,12 @@ class Exchange:
 
     def close(self, consumer: int, producer: int | None = None) -> None:
         """End the consumer's reading of all producers, or of one. At any time, and more than once."""
-        with self._changed:
-            self._lanes.close(consumer, range(self.producers) if producer is None else (producer,))
-            closed = self._lanes.closed
-        if closed and self._log is not None:
-            self._log.end()
+        with self._lock:
+            if not self._lanes.close(consumer, range(self.producers) if producer is None else (producer,)):
+                return
+            log = self._log if self._log is not None and self._lanes.closed else None
+        if log is not None:
+            log.end()
         self._notify()
 
     def leave(self, consumer: int, producer: int | None = None) -> None:
@@ -256,7 +258,7 @@ class Exchange:
         if self._log is None:
             self.close(consumer, producer)
             return
-        with self._changed:
+        with self._lock:
             self._lanes.leave(consumer, range(self.producers) if producer is None else (producer,))
 
     @property
@@ -266,27 +268,29 @@ class Exchange:
 
     def begin_again(self, consumer: int) -> None:
         """Have the consumer, which reads nothing now, read from the first block of each producer."""
-        with self._changed:
+        with self._lock:
             self._lanes.begin_again(consumer)
 
     @property
     def watermark(self) -> int | None:
         """The least of the producers' watermarks once all have ended; None if one of them has none."""
-        with self._changed:
+        with self._lock:
             return self._lanes.watermark
 
     # -------------------------------------------------------------------------------------------------- the whole
 
     def cancel(self, error: Exception | None = None) -> None:
         """End the exchange for everyone: threads that wait, push or pull get this error. Held blocks are freed."""
-        with self._changed:
-            if self._stopped is None:
-                self._stopped = error or TaskCancelled("the task was cancelled")
+        with self._lock:
+            if self._stopped is not None:
+                return
+            self._stopped = error or TaskCancelled("the task was cancelled")
+        self._notify()
         for consumer in range(self.consumers):
             self.close(consumer)
 
     def statistics(self) -> ExchangeStatistics:
-        with self._changed:
+        with self._lock:
             return ExchangeStatistics(
                 blocks=self._blocks,
                 rows=self._rows,
@@ -309,7 +313,7 @@ class Exchange:
     def _awaited(self, consumer: int, producer: int | None) -> int:
         if producer is not None:
             return producer
-        with self._changed:
+        with self._lock:
             return self._lanes.turn(consumer)
 
     def _check_stopped(self) -> None:
@@ -318,7 +322,7 @@ class Exchange:
 
     def _keep(self, producer: int, block: Block) -> bool:
         """Keep the block in memory, if there is room."""
-        with self._changed:
+        with self._lock:
             if not self._store.fits(block.holding):
                 return False
             self._put(producer, block)
@@ -335,7 +339,7 @@ class Exchange:
         The newest blocks in memory go with it if that makes a better file.
         """
         with self._spilling:
-            with self._changed:
+            with self._lock:
                 run = self._store.take_run(block.holding)
                 if run is None:
                     self._put(producer, block)
@@ -343,10 +347,10 @@ class Exchange:
             try:
                 file = self._files.write(run)
             except BaseException:
-                with self._changed:
+                with self._lock:
                     self._store.give_back(run)
                 raise
-            with self._changed:
+            with self._lock:
                 self._store.spilled(run, file)
                 self._spilled += file.size
                 self._publish(producer, block)

@@ -192,12 +192,14 @@ class Lanes:
             reader.reading[producer] = reader.open[producer]
         reader.turn = 0
 
-    def close(self, consumer: int, producers: Iterable[int]) -> None:
-        """End the consumer's reading of these producers for good."""
-        reader = self._readers[consumer]
-        self.leave(consumer, producers)
-        for producer in producers:
-            reader.open[producer] = False
+    def close(self, consumer: int, producers: Iterable[int]) -> bool:
+        """End the consumer's reading of these producers for good. False if that changes nothing."""
+        is_open = self._readers[consumer].open
+        still = [producer for producer in producers if is_open[producer]]
+        self.leave(consumer, still)
+        for producer in still:
+            is_open[producer] = False
+        return bool(still)
 
     @property
     def closed(self) -> bool:

@@ -319,6 +319,17 @@ def test_a_closed_consumer_gets_nothing_more_and_the_others_everything(tmp_path:
     assert setup.quota.used == 0
 
 
+def test_closing_a_side_again_tells_nobody(tmp_path: Path) -> None:
+    setup = OneExchange(tmp_path, hashed(2), producers=2)
+    setup.exchange.close(0)
+    before = setup.changes
+    setup.exchange.close(0)
+    setup.exchange.close(0, 1)
+    assert setup.changes == before
+    setup.exchange.close(1, 1)
+    assert setup.changes == before + 1
+
+
 def test_slices_for_closed_consumers_are_not_kept(tmp_path: Path) -> None:
     exchange = OneExchange(tmp_path, hashed(2), producers=1).exchange
     rows = block(*range(10))
