@@ -6,6 +6,8 @@ so a decision by it is the same whatever batches the rows come in.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -14,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
+
+from ...proto.arrow.unpack import CODES
 
 Sizes: TypeAlias = npt.NDArray[np.int64]
 TextBytes: TypeAlias = Callable[[pa.Array], Sizes]
@@ -30,7 +34,23 @@ def batch_bytes(batch: pa.RecordBatch) -> int:
     """About the bytes of the batch's rows; of a slice, the slice's rows alone. (`nbytes` costs microseconds for each
     column.)
     """
-    return int(pa.ipc.get_record_batch_size(batch))
+    if _last.batch() is not batch:
+        _last.size = int(pa.ipc.get_record_batch_size(batch))
+        _last.batch = weakref.ref(batch)
+    return _last.size
+
+
+class _LastAsked(threading.local):
+    """The batch that the thread asked for last, and its bytes. Whoever a batch passes asks again, and Arrow gives up
+    the interpreter lock to answer, which other channels then have.
+    """
+
+    def __init__(self) -> None:
+        self.batch: Callable[[], pa.RecordBatch | None] = lambda: None
+        self.size = 0
+
+
+_last: Final = _LastAsked()
 
 
 def fixed_row_bytes(schema: pa.Schema) -> int | None:
@@ -51,7 +71,7 @@ def is_encoded(type_: pa.DataType) -> bool:
     """
     if isinstance(type_, pa.BaseExtensionType):
         return is_encoded(type_.storage_type)
-    if kinds.is_dictionary(type_) or kinds.is_run_end_encoded(type_):
+    if type_.id in CODES:
         return True
     return bool(type_.num_fields) and any(is_encoded(type_.field(index).type) for index in range(type_.num_fields))
 
