@@ -14,7 +14,7 @@ from . import routing
 
 def plan_paths_of(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
     """The plan path of each exchange, by its number."""
-    nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
+    nodes = (node for pipeline in chosen for node in pipeline.nodes)
     return {node.exchange: node.plan_path for node in nodes if isinstance(node, planned.ReceiveNode)}
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, Piece
-from ...planner.physical.pipelines import FragmentNode, PhysicalNode, Pipeline, ScanNode, walk
+from ...planner.physical.pipelines import FragmentNode, PhysicalNode, Pipeline, ScanNode
 from ...planner.physical.user_nodes import IterateNode
 from ...proto.graph import IterableSource
 from ...proto.statistics import SourceProgress
@@ -184,7 +184,7 @@ class InputRead:
 
 def reads_of(pipelines: Sequence[Pipeline]) -> tuple[InputRead, ...]:
     """The inputs that these pipelines read."""
-    return tuple(read for pipeline in pipelines for node in walk(pipeline.root) for read in _reads(node, pipeline))
+    return tuple(read for pipeline in pipelines for node in pipeline.nodes for read in _reads(node, pipeline))
 
 
 def _reads(node: PhysicalNode, pipeline: Pipeline) -> Iterator[InputRead]:

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from ...operators.core.piece import FilePiece, KeyRange, Piece
-from ...planner.physical.pipelines import Pipeline, read_from_sources, walk
+from ...planner.physical.pipelines import Pipeline, read_from_sources
 from .shapes import bound_of, key_bounds
 
 Cut: TypeAlias = tuple[str, str, int]
@@ -23,7 +23,7 @@ CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
 def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
     """The sources that these pipelines read by ranges of keys."""
-    nodes = (node for pipeline in pipelines for node in walk(pipeline.root))
+    nodes = (node for pipeline in pipelines for node in pipeline.nodes)
     reads = (read for node in nodes for read in read_from_sources(node))
     return frozenset((read.source, *read.cut) for read in reads if read.cut is not None)
 

@@ -296,8 +296,8 @@ class PlanComputation:
         rows of a source unread. Channels use the cores already.
         """
         most = min(_AHEAD_BYTES, self.options.memory_limit // _AHEAD_SHARE)
-        scans = sum(isinstance(node, ScanNode) for node in walk(root))
-        if self.options.channels > 1 or scans != 1 or most < _LEAST_AHEAD:
+        scans = (isinstance(node, ScanNode) for node in walk(root))
+        if self.options.channels > 1 or most < _LEAST_AHEAD or sum(scans) != 1:
             return None
         if self._ahead is None:
             freed = FreedAhead(self.options.memory_limit)

@@ -19,7 +19,6 @@ from ...planner.physical.pipelines import (
     Pipeline,
     ScanNode,
     read_from_sources,
-    walk,
 )
 from ...proto.values import TaskOptions
 from ..exchange.planned_exchanges import plan_paths_of
@@ -101,7 +100,7 @@ class EpochStages:
 
     def _opened_over(self, pipeline: Pipeline) -> Mapping[str, Sequence[Piece]]:
         """The tables over which the pipeline's look-ups open indexes."""
-        nodes = (node for node in walk(pipeline.root) if isinstance(node, LookupNode))
+        nodes = (node for node in pipeline.nodes if isinstance(node, LookupNode))
         return self._static() if any(isinstance(node.index, OpenedIndex) for node in nodes) else {}
 
     def steps(
@@ -139,7 +138,7 @@ class EpochStages:
 
     def _inputs(self, pipeline: Pipeline, whole: Pieces, cut: Sequence[CutPieces]) -> Iterator[bytes]:
         """The input of each channel."""
-        reads = (read for node in walk(pipeline.root) for read in read_from_sources(node))
+        reads = (read for node in pipeline.nodes for read in read_from_sources(node))
         mine = {(read.source, *read.cut) for read in reads if read.cut is not None}
         for channel, pieces in enumerate(channel_shares(pipeline, whole)):
             yield packed(Given(pieces=self._found(pieces), cut={key: cut[channel][key] for key in mine}))
@@ -154,14 +153,14 @@ class EpochStages:
 
 def _whole(pipeline: Pipeline, pieces: Pieces) -> Pieces:
     """The pieces of the sources of which each channel reads all, or a part by its number."""
-    reads = (read for node in walk(pipeline.root) for read in read_from_sources(node))
+    reads = (read for node in pipeline.nodes for read in read_from_sources(node))
     whole = {read.source for read in reads if read.whole or (isinstance(read, ScanNode) and read.parted)}
     return {name: pieces[name] for name in whole}
 
 
 def _fed(pipeline: Pipeline, frames: Mapping[str, pa.Schema]) -> Iterator[Fed]:
     """The DataFrames whose rows the pipeline reads itself, in shares, or whole in every channel."""
-    reads = (read for node in walk(pipeline.root) for read in read_from_sources(node))
+    reads = (read for node in pipeline.nodes for read in read_from_sources(node))
     wanted = dict.fromkeys((read.source, read.whole) for read in reads if read.source in frames)
     for number, (source, whole) in enumerate(wanted):
         yield Fed(number=-1 - number, source=source, whole=whole, schema=frames[source])

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from ..ir import Relation
-from ..physical.pipelines import Exchange, FileInput, PhysicalPlan, Pipeline, ScanNode, read_from_sources, walk
+from ..physical.pipelines import Exchange, FileInput, PhysicalPlan, Pipeline, ScanNode, read_from_sources
 from .explain_operators import operators_of
 
 _MS: Final = 1e6
@@ -66,7 +66,7 @@ def choice_json(spread: Spread) -> dict[str, Any]:
 
 
 def _read(pipeline: Pipeline) -> Iterator[dict[str, Any]]:
-    for node in walk(pipeline.root):
+    for node in pipeline.nodes:
         for read in read_from_sources(node):
             yield {"source": read.source, "rows": _rows(read)}
 

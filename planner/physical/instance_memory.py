@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...proto.values import ExecutorKind, TaskOptions
-from .pipelines import FragmentNode, PhysicalPlan, Pipeline, Shortage, walk
+from .pipelines import FragmentNode, PhysicalPlan, Pipeline, Shortage
 
 HEAVY: Final = 4
 LIGHT: Final = 1
@@ -97,13 +97,13 @@ def _shortage_of_slots(physical: PhysicalPlan, options: TaskOptions, channels: i
 
 
 def _copies(pipeline: Pipeline) -> int:
-    fragments = (node for node in walk(pipeline.root) if isinstance(node, FragmentNode))
+    fragments = (node for node in pipeline.nodes if isinstance(node, FragmentNode))
     return _COPIES if any(fragment.collects for fragment in fragments) else 1
 
 
 def least(pipeline: Pipeline) -> int:
     """The bytes that an instance of the pipeline must have."""
-    fragments = [node for node in walk(pipeline.root) if isinstance(node, FragmentNode)]
+    fragments = [node for node in pipeline.nodes if isinstance(node, FragmentNode)]
     ordered = [fragment.ordered for fragment in fragments if fragment.ordered is not None]
     joins = sum(len(form.joins) for form in ordered if form.builds is not False)
     return (LEAST + LEAST_OF_JOIN * joins) * pipeline.weight // HEAVY

@@ -373,11 +373,14 @@ class Pipeline:
     channels: int = 1
     weight: int = 1
     into: tuple[Exchange, ...] = ()
+    nodes: tuple[PhysicalNode, ...] = field(init=False)
+    """The root and all nodes that it reads from, each once, in order, a node before those below it."""
     received: tuple[int, ...] = field(init=False)
     """The exchanges, by number, that the pipeline receives from, each once, in order."""
 
     def __post_init__(self) -> None:
-        numbers = dict.fromkeys(node.exchange for node in walk(self.root) if isinstance(node, ReceiveNode))
+        object.__setattr__(self, "nodes", tuple(walk(self.root)))
+        numbers = dict.fromkeys(node.exchange for node in self.nodes if isinstance(node, ReceiveNode))
         object.__setattr__(self, "received", tuple(numbers))
 
 

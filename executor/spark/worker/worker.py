@@ -26,7 +26,7 @@ from ....operators.duckdb.instances import Instance, InstancePool
 from ....operators.indexes.arrow_index import ArrowIndex
 from ....operators.indexes.index import Index
 from ....operators.writing.part_writer import PartWriter, WriteTarget
-from ....planner.physical.pipelines import RoundsNode, ScanNode, walk
+from ....planner.physical.pipelines import RoundsNode, ScanNode
 from ....planner.physical.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ....proto.errors import InternalError
 from ....proto.spark_frames import in_type_of_spark
@@ -150,7 +150,7 @@ class MadeStage:
     """
 
     def __init__(self, stage: Stage, channel: int, process: Process) -> None:
-        nodes = list(walk(stage.pipeline.root))
+        nodes = stage.pipeline.nodes
         own = (UserNode, BatchFunctionNode, IterateNode)
         self.stage = stage
         self.of_channel = any(isinstance(node, own) or (isinstance(node, ScanNode) and node.parted) for node in nodes)
