@@ -58,6 +58,8 @@ def unnamed(type_: pa.DataType) -> pa.DataType:
 
 def requires(type_: pa.DataType) -> bool:
     """True where a field inside values of a type is required, apart from the keys of maps."""
+    if not type_.num_fields:
+        return False
     if kinds.is_struct(type_):
         return any(not field.nullable or requires(field.type) for field in type_)
     if kinds.is_map(type_):

@@ -20,6 +20,8 @@ def with_fields(type_: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> p
     """The type with each field directly inside of it as `change` gives it, which is called in the order of the fields.
     A type that is no struct, list or map stays as it is.
     """
+    if not type_.num_fields:
+        return type_
     if kinds.is_struct(type_):
         return pa.struct([change(field) for field in type_])
     if kinds.is_map(type_):
