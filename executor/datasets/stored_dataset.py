@@ -71,7 +71,8 @@ class KeptDataset(Dataset):
         for file in files:
             low, high = max(start - before, 0), min(end - before, file.rows)
             if low < high:
-                yield from reader_of(self._store.read(file))(low, high)
+                whole = high - low == file.rows
+                yield from self._store.read(file) if whole else reader_of(self._store.read(file))(low, high)
             before += file.rows
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

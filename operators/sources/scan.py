@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -148,21 +148,15 @@ class Scan(Operator):
         if self._order is not None:
             self._order.begin()
         passing = PassingRows(min(max(_FREED_BYTES, self._largest // _FREED_SHARE), _MOST_FREED))
-        for rows, ends in self._scanned():
-            if self._order is not None and ends is not None:
-                self._order.follow(ends)
-            if rows.num_rows:
-                passing.add(rows)
-                yield rows
-
-    def _scanned(self) -> Iterator[_Scanned]:
         pieces = _runs([piece for piece in self._pieces if _may_have_rows(piece)])
         for ahead, of_kind in groupby(pieces, self._ahead_of):
-            if ahead is None:
-                for piece in of_kind:
-                    yield from self._of_piece(piece)
-            else:
-                yield from ahead.read(map(self._of_piece, of_kind), _scanned_bytes)
+            parts = map(self._of_piece, of_kind)
+            for rows, ends in chain.from_iterable(parts) if ahead is None else ahead.read(parts, _scanned_bytes):
+                if self._order is not None and ends is not None:
+                    self._order.follow(ends)
+                if rows.num_rows:
+                    passing.add(rows)
+                    yield rows
 
     def _ahead_of(self, piece: Piece) -> FilesAhead | None:
         """The room to read a piece ahead; None where it is read as its rows are asked for."""
@@ -191,7 +185,7 @@ class Scan(Operator):
 
     def _inline(self, piece: InlinePiece) -> Generator[_Scanned]:
         if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
-            yield from (_Scanned(batch, None) for batch in piece.batches() if batch.num_rows)
+            yield from map(_Scanned, piece.batches(), repeat(None))
             return
         known = self._matched
         if known is None or known.missing_columns is not piece.missing_columns or known.schema != piece.schema:
