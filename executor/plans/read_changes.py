@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from ...operators.changes.values.change import Change
@@ -104,4 +105,4 @@ class Reading:
         weights = batch.column(last).to_numpy()
         rows = batch.remove_column(last)
         change = Change.of_batch(self._inside(rows), weights)
-        return change if weights.all() else change.take(weights.nonzero()[0])
+        return change if np.count_nonzero(weights) == len(weights) else change.take(weights.nonzero()[0])

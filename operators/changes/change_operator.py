@@ -100,4 +100,4 @@ class ChangeOperator(ABC):
     @property
     def nbytes(self) -> int:
         """The bytes of the operator's state, and of changes that wait to be decided."""
-        return sum(rows.arrangement.nbytes for rows in self.kept())
+        return sum([rows.arrangement.nbytes for rows in self.kept()])

@@ -173,7 +173,7 @@ class RetractionCheck(ChangeOperator):
             self._uncounted.add(copies, ticks[0].values)
             if self._uncounted.rows > _UNCOUNTED or has_large_weights(change):
                 self._count()  # numbers of copies beyond 64 bits are an error of this epoch
-        fewer = np.flatnonzero(weights < 0)
+        fewer = (weights < 0).nonzero()[0]
         if len(fewer):
             self._deleted.append(
                 _Deleted(rows.take(fewer), hashes.take(fewer).select((0,)), marks[fewer] if len(marks) else None)
@@ -208,7 +208,7 @@ class RetractionCheck(ChangeOperator):
         for part in deleted:
             rows = part.rows
             totals = sums_at(self._counts.find(part.hashes), (), len(rows))
-            wrong = np.flatnonzero(totals < 0)
+            wrong = (totals < 0).nonzero()[0]
             if len(wrong):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
             if part.marks is not None and late is not None and len(late.hashes):
@@ -219,7 +219,7 @@ class RetractionCheck(ChangeOperator):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._uncounted.nbytes + sum(part.rows.nbytes for part in self._deleted)
+        return self._counts.nbytes + self._uncounted.nbytes + sum([part.rows.nbytes for part in self._deleted])
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("counts", self._counts, self._kept)

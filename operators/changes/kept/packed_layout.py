@@ -135,6 +135,18 @@ class Layout:
         which = inside.nonzero()[0]
         return which, words.take(which)
 
+    def key_word(self, key: Rows) -> int | None:
+        """`key_words` of a single key, as fast as possible; None if it has no word."""
+        word = 0
+        for column, low, bits, shift in zip(key.columns, self.domain.lows, self.domain.bits, self.shifts, strict=False):
+            assert isinstance(column, FixedColumn)
+            offset = column.values.item() - low
+            nulls = column.nulls()
+            if offset < 0 or offset >> bits or (nulls is not None and nulls.item()):
+                return None
+            word |= offset << shift
+        return word
+
     def _values(self, words: Numbers, position: int) -> Numbers:
         values: Numbers = words >> self.shifts[position] if self.shifts[position] else words
         if position:

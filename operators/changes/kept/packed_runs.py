@@ -52,7 +52,7 @@ class PackedRuns:
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self.runs)
+        return sum([run.nbytes for run in self.runs])
 
     def add(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> Index | None:
         """Keep the rows that can be packed. Return the positions of the others; None if there are none."""
@@ -125,20 +125,28 @@ class PackedRuns:
         """For each run with matches: pairs of one of `keys` and an entry that has it."""
         if self.layout is None or not self.runs:
             return
+        if len(keys) == 1:
+            yield from self._matches_of_one(self.layout, keys)
+            return
         layout, (asked, words) = self.layout, self.layout.key_words(keys)
         for run in self.runs:
             if run.layout is not layout:
                 layout, (asked, words) = run.layout, run.layout.key_words(keys)
-            if len(words) == 1:
-                start, count = run.range(words.item())
-                if count:
-                    self.touched += count
-                    mine, at = of_one(start, count)
-                    yield run, mine if asked is None else np.full(count, asked.item()), at
-            elif len(words):
+            if len(words):
                 for mine, at in pairs(asked, *run.ranges(words)):
                     self.touched += len(mine)
                     yield run, mine, at
+
+    def _matches_of_one(self, layout: Layout, key: Rows) -> Iterator[tuple[PackedRun, Index, Index]]:
+        """`matches` of one key, as fast as possible: many loops have only one key in most rounds."""
+        word = layout.key_word(key)
+        for run in self.runs:
+            if run.layout is not layout:
+                layout, word = run.layout, run.layout.key_word(key)
+            start, count = (0, 0) if word is None else run.range(word)
+            if count:
+                self.touched += count
+                yield run, *of_one(start, count)
 
     def sums(self, keys: Rows, time: Rounds) -> Sums:
         """The sums of the entries of different keys that count at this time, without their rounds."""

@@ -31,7 +31,7 @@ class PackedRun:
         self.words = words
         self.weights = narrow(weights)
         self._once = weights.ndim == 1 and all_one(weights)
-        self._latest = tuple(int(numbers.max(initial=0)) for numbers in layout.rounds(words))
+        self._latest = tuple(int(np.maximum.reduce(numbers, initial=0)) for numbers in layout.rounds(words))
         self._asked = 0
         self._directory: Index | None = None
 

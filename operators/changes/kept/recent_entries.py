@@ -43,9 +43,9 @@ class RecentEntries:
 
     @property
     def nbytes(self) -> int:
-        new = self.parts[self._measured :]
-        self._measured += len(new)
-        self._measured_bytes += sum(part.nbytes for part in new)
+        for part in self.parts[self._measured :]:
+            self._measured_bytes += part.nbytes
+        self._measured = len(self.parts)
         return self._measured_bytes
 
     def find(self, hashes: Hashes) -> dict[int, tuple[list[int], list[int]]]:

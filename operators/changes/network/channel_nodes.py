@@ -168,9 +168,8 @@ class OperatorNode(Node):
     def at_barrier(self, barrier: Barrier) -> None:
         while (due := self.operator.due()) is not None:
             self._run(self.operator.decide, due)
-        self._run(self._settled)
         watermark = self.release()
-        self._run(self.operator.advance, watermark)
+        self._run(self._ended, watermark)
         watermark = self.operator.watermark(watermark)
         if watermark is not None:
             self.tell(Watermark(watermark))
@@ -204,9 +203,9 @@ class OperatorNode(Node):
         if isinstance(error, ExecutionError) and error.sources is None:
             error.sources = self._sources
 
-    def _settled(self) -> Iterable[Change]:
+    def _ended(self, watermark: int | None) -> Iterable[Change]:
         self.operator.settle()
-        return ()
+        return self.operator.advance(watermark)
 
     def _check(self) -> None:
         """Check, between the parts of a long step, whether to stop."""

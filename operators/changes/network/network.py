@@ -24,7 +24,7 @@ from ..values.change import Change
 from ..values.epoch_result import EpochResult
 from ..values.rows import Rows
 from .build import MakeLocking, Nodes, build
-from .channel_nodes import Counters, OperatorNode, Sink, Source
+from .channel_nodes import Counters, OperatorNode, Source
 from .locking import Locking
 from .network_graph import Graph, Loop
 from .network_loop import LoopNode
@@ -103,7 +103,7 @@ class Network:
                     work.work()
         finally:
             self._seconds += perf_counter() - started
-        return all(sink.complete for sink in self._all_sinks())
+        return self._is_complete
 
     def take(self) -> Change:
         """The change of the result in the complete epoch: consolidated, over all channels, in canonical order."""
@@ -115,7 +115,7 @@ class Network:
 
     def results(self) -> Sequence[EpochResult]:
         """`result`, and then the further results of the epoch."""
-        if not all(sink.complete for sink in self._all_sinks()):
+        if not self._is_complete:
             raise RuntimeError("there is no complete epoch to take")
         outputs = [[part for sink in sinks for part in sink.take_parts()] for sinks in self._nodes.sinks]
         watermarks = [[sink.release() for sink in sinks] for sinks in self._nodes.sinks]
@@ -224,10 +224,11 @@ class Network:
         roll-back would bring back.
         """
         nodes = self._nodes
-        state = sum(node.operator.nbytes for node in nodes.operators.values())
-        state += sum(loop.progress.nbytes for loop in nodes.loops.values())
-        under_way = sum(queue.nbytes for queue in nodes.queues)
-        return state + under_way + sum(sink.nbytes for sink in self._all_sinks()) + self._marked_bytes()
+        state = sum([node.operator.nbytes for node in nodes.operators.values()])
+        state += sum([loop.progress.nbytes for loop in nodes.loops.values()])
+        under_way = sum([queue.nbytes for queue in nodes.queues])
+        results = sum([sink.nbytes for sinks in nodes.sinks for sink in sinks])
+        return state + under_way + results + self._marked_bytes()
 
     def _marked_bytes(self) -> int:
         """The bytes of the runs of marked state that the current state does not have any more."""
@@ -237,9 +238,9 @@ class Network:
         self._save(lambda _: now)
         return sum(run.nbytes for run in self._mark.state.all_runs() if id(run) not in now.identities)
 
-    def _all_sinks(self) -> Iterator[Sink]:
-        for sinks in self._nodes.sinks:
-            yield from sinks
+    @property
+    def _is_complete(self) -> bool:
+        return all(sink.complete for sinks in self._nodes.sinks for sink in sinks)
 
     def _build(self) -> Nodes:
         return build(self._graph, self.channels, self._schedule, self._locking)
