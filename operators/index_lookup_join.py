@@ -79,7 +79,7 @@ class _Lookup:
     rows: RowNumbers | None
     size: int
     attempts: int = 0
-    future: Future[pa.RecordBatch] = field(default_factory=Future)
+    future: Future[pa.RecordBatch] = field(init=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -204,10 +204,11 @@ class IndexLookupJoin(Operator):
         run.stop_if_interrupted(self._plan_path)
         lookup = self._lookup(probe)
         if not lookup.keys.num_rows:
-            lookup.future.set_result(self._joined(lookup, self._no_matches()))
+            lookup.future = at_once(lambda: self._joined(lookup, self._no_matches()))
             return lookup
         lookup.future = self._submit(lambda: self._looked_up(lookup, run))
-        run.begins(lookup.future)
+        if self._submit is not at_once:  # a call that is made at once has ended
+            run.begins(lookup.future)
         return lookup
 
     def _must_finish(self, begun: deque[_Lookup], run: _Run) -> bool:
@@ -319,7 +320,7 @@ class IndexLookupJoin(Operator):
     def _check_matches(self, matches: Matches, keys: int) -> None:
         """Check the matches of an index, which may be user code."""
         rows, columns = matches.rows, matches.columns
-        ascending = not rows.size or (rows[0] >= 0 and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
+        ascending = not rows.size or (rows[0] >= 0 and rows[-1] < keys and not np.count_nonzero(rows[1:] < rows[:-1]))
         fits = columns.schema.equals(self._index.schema) and len(rows) == columns.num_rows
         if not (ascending and fits):
             raise InternalError(

@@ -18,6 +18,7 @@ from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError, InternalError
 from ..arrays.hashing import Hashes, hash_columns, hashable
+from ..arrays.layout import arrow_positions
 from ..core.batches import batch_of
 from .index import Index, Matches, RowNumbers
 from .kept_keys import bits_say_equal, kept_keys, values_at
@@ -63,7 +64,9 @@ class ArrowIndex(Index):
         same = self._keys.same(positions, asked, rows)
         if same is not None and not same.all():
             rows, positions = rows[same], positions[same]
-        far = iter(pc.take(self._far, pa.array(positions), boundscheck=False).columns if self._far.num_columns else ())
+        far = iter(
+            pc.take(self._far, arrow_positions(positions), boundscheck=False).columns if self._far.num_columns else ()
+        )
         arrays = [
             _in_type(next(far), type_) if key is None else values_at(asked[key], rows)
             for key, type_ in zip(self._as_asked, self.schema.types, strict=True)
@@ -96,7 +99,7 @@ class _Hashes:
     def find(self, hashes: Hashes) -> tuple[RowNumbers, RowNumbers]:
         """Pairs of the number of a hash in `hashes`, ascending, and the position of a row with that hash, ascending."""
         at, seen = self._walk(hashes) if self._walks else self._search(hashes)
-        rows = np.flatnonzero((seen == hashes) & (at < self._count))
+        rows = ((seen == hashes) & (at < self._count)).nonzero()[0]
         at = at[rows]
         if self._unique:
             return rows, at
@@ -112,7 +115,7 @@ class _Hashes:
         """
         at = self._directory.take((hashes >> self._shift).astype(np.int64)).astype(np.int64)
         seen = self._distinct.take(at)
-        below = np.flatnonzero(seen < hashes)
+        below = (seen < hashes).nonzero()[0]
         while below.size:
             at[below] += 1
             seen[below] = self._distinct.take(at[below])

@@ -25,7 +25,7 @@ class Matches:
 
 def is_every(rows: RowNumbers, count: int) -> bool:
     """True where these ascending row numbers are each of `count` rows once."""
-    return len(rows) == count and bool((rows[1:] > rows[:-1]).all())
+    return len(rows) == count and not np.count_nonzero(rows[1:] <= rows[:-1])
 
 
 class Index(ABC):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..arrays.hashing import SETTLED_BYTES, one_to_one
+from ..arrays.layout import arrow_positions
 from ..core.sizes import is_text
 from .equality import equal_keys
 from .index import RowNumbers, is_every
@@ -91,7 +92,7 @@ class _Texts(KeptKeys):
 
 def values_at(column: pa.Array, rows: RowNumbers) -> pa.Array:
     """The values of these ascending rows."""
-    return column if is_every(rows, len(column)) else column.take(pa.array(rows))
+    return column if is_every(rows, len(column)) else column.take(arrow_positions(rows))
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
