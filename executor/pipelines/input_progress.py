@@ -127,7 +127,7 @@ class InputProgress:
         )
 
     def _counted(self, meter: Meter) -> _Counted:
-        return _Counted(self.meters.rows_out(*meter), self.meters.text_bytes(*meter))
+        return _Counted(*self.meters.read_by(*meter))
 
 
 class _Counted(NamedTuple):

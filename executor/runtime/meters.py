@@ -78,13 +78,12 @@ class Meters:
     def all(self) -> tuple[Meter, ...]:
         return tuple(meter for channels in tuple(self._meters.values()) for meter in tuple(channels.values()))
 
-    def rows_out(self, operator: str, plan_path: str) -> int:
-        """The rows of an operator over all channels; 0 if the operator does not exist yet."""
-        return sum(meter.rows_out for meter in tuple(self._meters.get((operator, plan_path), {}).values()))
-
-    def text_bytes(self, operator: str, plan_path: str) -> int:
-        """The bytes of text files that an operator has read over all channels; 0 if it does not exist yet."""
-        return sum(meter.text_bytes for meter in tuple(self._meters.get((operator, plan_path), {}).values()))
+    def read_by(self, operator: str, plan_path: str) -> tuple[int, int]:
+        """The rows of an operator, and the bytes of text files that it has read, over all channels; 0 if the operator
+        does not exist yet.
+        """
+        meters = tuple(self._meters.get((operator, plan_path), {}).values())
+        return sum([meter.rows_out for meter in meters]), sum([meter.text_bytes for meter in meters])
 
     def statistics(self) -> tuple[OperatorStatistics, ...]:
         return tuple(OperatorStatistics(**_sum(tuple(channels.values()))) for channels in tuple(self._meters.values()))
