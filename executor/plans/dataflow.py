@@ -74,7 +74,7 @@ class Resources(TypedDict):
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
     lookups: SideThreads
-    readers: SideThreads
+    readers: SideThreads | None
     later: Later
     write: NotRequired[RowEffect | None]
     cluster: NotRequired[MakeCluster | None]
@@ -297,7 +297,7 @@ class PlanComputation:
         """
         most = min(_AHEAD_BYTES, self.options.memory_limit // _AHEAD_SHARE)
         scans = (isinstance(node, ScanNode) for node in walk(root))
-        if self.options.channels > 1 or most < _LEAST_AHEAD or sum(scans) != 1:
+        if self._readers is None or self.options.channels > 1 or most < _LEAST_AHEAD or sum(scans) != 1:
             return None
         if self._ahead is None:
             freed = FreedAhead(self.options.memory_limit)

@@ -38,6 +38,7 @@ def open_service(
     principals: bool = False,
     ceilings: Ceilings = NO_CEILINGS,
     data: Path | None = None,
+    reads_ahead: bool = True,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
@@ -57,6 +58,8 @@ def open_service(
     - `principals`: the service tells its callers apart, and a caller finds only what it made: see `ownership.act_for`.
     - `ceilings`: the most that tasks and principals may have.
     - `data`: the folder of the journal. Tasks then outlive the service: the next one on the folder goes on with them.
+    - `reads_ahead`: tasks may decode files on threads of their own, before they want the rows. Without it a task is
+      slower, and takes less memory, most of which stays in the caches of its core.
     """
     _check_folders(write_root=write_root, checkpoint_root=checkpoint_root, spark_staging=spark_staging)
     if defaults is not None:
@@ -84,6 +87,7 @@ def open_service(
             databases=opened,
             operators=operators,
             spark=SparkPlace(master=spark, staging=None if staging is None else staging.path),
+            reads_ahead=reads_ahead,
         )
         failed.pop_all()
 

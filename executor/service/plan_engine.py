@@ -86,6 +86,7 @@ class PlanEngine:
     - `databases`: databases whose tables plans may look rows up in, by their names in plans
     - `write_root`: the folder of tables that plans write; without one no plan may write
     - `operators`: the owner's operators that plans may name
+    - `reads_ahead`: tasks may decode files on threads of their own, before they want the rows
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class PlanEngine:
         write_root: str | None = None,
         operators: UserOperators | None = None,
         spark: SparkPlace | None = None,
+        reads_ahead: bool = True,
     ) -> None:
         self._roots = tuple(roots)
         self._folder = folder
@@ -104,7 +106,7 @@ class PlanEngine:
         self._databases = dict(databases or {})
         self._operators = dict(operators or {})
         self._lookups = SideThreads()
-        self._readers = SideThreads(2 * usable_cpus(), "reader")
+        self._readers = SideThreads(2 * usable_cpus(), "reader") if reads_ahead else None
         self._timers = Timers()
         self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
@@ -347,7 +349,8 @@ class PlanEngine:
         self._sparks.close()
         self._timers.close()
         self._lookups.close()
-        self._readers.close()
+        if self._readers is not None:
+            self._readers.close()
         self._pool.close()
 
 

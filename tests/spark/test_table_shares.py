@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.executor.tasks import add_splits
+from tidegate.operators.sources import scan
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import FoundFile
 from tidegate.spark.data_source import table_shares
@@ -91,6 +93,18 @@ def test_the_shares_have_the_rows_of_the_plan_in_order_and_the_server_computes_n
             assert client.tasks() == []
             seen.append(batch)
     assert pa.Table.from_batches(seen) == EXPECTED
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_a_share_that_is_computed_here_reads_no_file_ahead(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "_is_worth", lambda *_: True)
+    reader = reader_of(client, folder, TABLE.select("k", "v"), partitions=1)
+    [part] = reader.partitions()
+    before = set(threading.enumerate())
+    threads = {thread.name for _ in reader.read(part) for thread in set(threading.enumerate()) - before}
+    assert not [name for name in threads if name.startswith("tidegate-reader")]
 
 
 NOT_HERE: dict[str, Callable[[Share], Share]] = {

@@ -13,13 +13,14 @@ import resource
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 from google.protobuf.json_format import MessageToJson
 from substrait.proto import Plan
 
-from ...connecting import local
+from ...proto.allocator import tune_allocator
 from ...proto.errors import Refused, TidegateError
 from ...proto.service import Service
 from ...proto.values import (
@@ -36,6 +37,10 @@ from .shared_results import EPOCH, Rows, SharedResult, batches, fill
 
 LEAST_BYTES: Final = 32 << 20
 """Smaller tables are worth no engine in the executors."""
+
+_HELD_BYTES: Final = 8 << 20
+"""The rows that a share's task computes before they are read. More would leave the caches before Spark has them, and
+take fresh memory, which costs more than to decode them. The task reads no file ahead for the same reason."""
 
 _CLOCK: Final = ("executionContextVariable", "execution_context_variable")
 _BY_ROW: Final = ("read ", "project", "filter")
@@ -146,18 +151,22 @@ def _here(plan: PlanBytes, share: Share) -> Iterator[tuple[Service, str] | None]
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         yield None  # spark.executor.pyspark.memory: an engine does not fit
         return
-    roots = {os.path.dirname(part.split.path) for part in share.parts}
+    roots = sorted({os.path.dirname(part.split.path) for part in share.parts})
     if not all(map(os.path.isdir, roots)):
         yield None
         return
+    from ...executor.service.embedded import open_service
+
+    tune_allocator()
     try:
-        client = local(roots=sorted(roots), threads=1)
+        service = open_service(roots=list(map(Path, roots)), threads=1, reads_ahead=False)
     except (TidegateError, OSError):
         yield None  # there is no folder for temporary files
         return
-    with client:
-        kept = replace(share, options=replace(share.options, idle_seconds=0.0))  # Spark may pause for long
-        yield _own_task(client.service, plan, kept)
+    with closing(service):
+        # Spark may pause for long.
+        options = replace(share.options, idle_seconds=0.0, output_bytes=min(share.options.output_bytes, _HELD_BYTES))
+        yield _own_task(service, plan, replace(share, options=options))
 
 
 def _own_task(service: Service, plan: PlanBytes, share: Share) -> tuple[Service, str] | None:
