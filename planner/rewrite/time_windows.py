@@ -13,8 +13,9 @@ from typing import Final, TypeAlias
 
 from ...operators.changes.event_time.window_closing import CountClosing, SessionClosing
 from .. import ir
+from ..analysis.outer_references import OuterReferences
 from ..ir import types as t
-from ..ir.visit import has, rebuilt, relations, subqueries_of, transform_relations
+from ..ir.visit import has, rebuilt, transform_relations
 from ..ir.walk import unroll
 from .as_of_joins import as_of, can_be_merged, merged
 from .count_windows import count_groups
@@ -32,11 +33,11 @@ def end_windows_at_barriers(plan: ir.Plan) -> ir.Plan:
     """The plan with all windows of time as aggregates, and without late rows."""
     if not has(plan, *_OF_TIME):
         return plan
-    dependent = _dependent(plan)
+    references = OuterReferences()
 
     def step(visited: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         relation = yield from rebuilt(visited)
-        if isinstance(relation, ir.AsOfJoin) and visited not in dependent and can_be_merged(relation):
+        if isinstance(relation, ir.AsOfJoin) and references.of(visited).closed and can_be_merged(relation):
             return merged(relation)
         return _without_rows_or_windows(relation)
 
@@ -66,16 +67,6 @@ def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
         return plan
     root, *shared = (transform_relations(relation, lower) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
-
-
-def _dependent(plan: ir.Plan) -> set[ir.Relation]:
-    """The relations that may read a row of an enclosing query or the rows of a loop, and so need a statement."""
-    everything = [relation for root in (plan.root, *plan.shared) for relation in relations(root)]
-    if any(isinstance(relation, ir.Iterate) for relation in everything):
-        return set(everything)
-    inside = [subquery.relation for relation in everything for subquery in subqueries_of(relation)]
-    inside.extend(relation.right for relation in everything if isinstance(relation, ir.LateralJoin))
-    return {relation for root in inside for relation in relations(root)}
 
 
 def _is_final(relation: ir.Relation) -> bool:

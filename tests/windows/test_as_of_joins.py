@@ -15,6 +15,7 @@ import pytest
 import substrait.dataframe as sub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from substrait.algebra_pb2 import Expression, Rel
 from substrait.builders import type as type_
 
 import tidegate
@@ -61,6 +62,7 @@ class AsOf(TimeJoin):
         return bool(right[0] <= left[0] and (self.tolerance is None or left[0] - right[0] <= self.tolerance))
 
 
+PAIR = st.tuples(st.integers(0, 9), st.integers(0, 5))
 ENDS = (-(2**63), 2**63 - 1)
 """The times between which all others lie."""
 
@@ -221,6 +223,44 @@ def test_pruned_columns_still_order_rows_of_one_time(client: tidegate.Client) ->
     rows = {"l": pa.table({"t": [5]}), "r": pa.table({"t": [3, 3], "first": [2, 1], "second": [10, 20]})}
     with client.create_task(joined.to_plan()) as task:
         assert task.run_epoch(rows).table().column(0).to_pylist() == [10]
+
+
+@settings(max_examples=tries(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(left=st.lists(PAIR, max_size=12), right=st.lists(PAIR, max_size=12))
+def test_a_join_in_a_subquery(
+    client: tidegate.Client, left: list[tuple[int, int]], right: list[tuple[int, int]]
+) -> None:
+    """Left rows whose value is the latest right value of some left row."""
+    latest = {max(earlier)[1] for time, _ in left if (earlier := [row for row in right if row[0] <= time])}
+    rows = {
+        name: pa.table(
+            [[row[at] for row in fed] for at in (0, 1)], schema=pa.schema({"t": pa.int64(), name: pa.int64()})
+        )
+        for name, fed in (("l", left), ("r", right))
+    }
+    with client.create_task(in_a_subquery()) as task:
+        answer = task.run_epoch(rows).table()
+    assert Counter(zip(*(column.to_pylist() for column in answer.columns), strict=True)) == Counter(
+        row for row in left if row[1] in latest
+    )
+
+
+def in_a_subquery() -> Any:
+    """The left rows for which the as-of join has a row with their value."""
+    left, right = (sub.read_named_table(name, {"t": sub.i64, name: sub.i64}) for name in ("l", "r"))
+    written = windows.as_of_join(left, right, "t").filter(sub.col("r") == sub.col("l")).to_plan()
+    root = written.relations[-1].root
+    inner = Rel()
+    inner.CopyFrom(root.input)
+    inner.filter.condition.scalar_function.arguments[1].value.selection.outer_reference.steps_out = 1
+    outer = Rel()
+    outer.filter.input.CopyFrom(inner.filter.input.extension_multi.inputs[0])
+    subquery = outer.filter.condition.subquery.set_predicate
+    subquery.predicate_op = Expression.Subquery.SetPredicate.PREDICATE_OP_EXISTS
+    subquery.tuples.CopyFrom(inner)
+    root.input.CopyFrom(outer)
+    del root.names[2:]
+    return written
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
