@@ -93,9 +93,10 @@ class PlanComputation:
         write, space = resources.get("write"), resources["space"]
         self.schema = prepared.schema if write is None else write.schema
         self.warnings = prepared.warnings
-        self.sources = tuple(_source(source.name, source.columns, static=source.static) for source in prepared.sources)
+        sources = prepared.sources
+        self.sources = tuple(_source(source.name, source.columns, static=source.static) for source in sources)
         self.options = options
-        self.columns = {source.name: source.columns for source in prepared.sources}
+        self.columns = {source.name: source.columns for source in sources}
         self.tables = dict(resources["tables"])
         self._prepared = prepared
         self._pool = resources["pool"]
@@ -113,9 +114,8 @@ class PlanComputation:
             Keeping(self._kept_rows, options, space, self.meters) if self.cluster is None else self.cluster.keeping
         )
         self._without: set[str] = set()
-        self._databases = resources["databases"]
+        self._databases, self._later = resources["databases"], resources["later"]
         self._lookups, self._readers = resources["lookups"], resources["readers"]
-        self._later = resources["later"]
         self._side_queues: list[SideQueue] = []
         self._ahead: FilesAhead | None = None
         self._made: Mapping[tuple[SourceShape, ...], Pipelines] = {}  # never changed: other threads read it
