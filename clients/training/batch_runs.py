@@ -92,6 +92,11 @@ class Layout:
         forms = self._shown()
         return tuple(form.name for form in forms) if all(form.is_array for form in forms) else None
 
+    @property
+    def tells_rows_apart(self) -> bool:
+        """True if a row's split, or the row itself, decides about what batches have of it."""
+        return self.weight is not None or self.pack is not None or bool(self.provenance)
+
     def _shown(self) -> tuple[Form, ...]:
         return self.packed or (*self.forms, *self.provenance)
 
@@ -99,7 +104,7 @@ class Layout:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ReadWindow:
     """A window with the result's rows of each of its splits, which can be taken once, in order. `rows` is their number,
-    where it is known before they are read.
+    where it is known before they are read: then the rows of several splits may come together.
     """
 
     epoch: int
@@ -277,9 +282,7 @@ class BatchRuns:
 
     def _known_order(self, window: ReadWindow) -> RowOrder | None:
         """The order of a window's rows; None if the place of each of them is not known before they are read."""
-        layout = self._layout
-        has_others = layout.weight is not None or layout.pack is not None or bool(layout.provenance)
-        if window.rows is None or window.window.key is None or has_others:
+        if window.rows is None or window.window.key is None or self._layout.tells_rows_apart:
             return None
         order = RowOrder(window.rows, None, window.window.key, self._gathering)
         order.begin()

@@ -361,7 +361,7 @@ class Loader(Closing):
         self._source.windows(reader.task, start.epoch)  # refuses data that cannot be listed before a thread reads
         if self._grid.count > 1:
             return self._runs_of_shards(reader, start, epochs, layout, wanted)
-        windows = self._source.read(reader, start, epochs, meter)
+        windows = self._source.read(reader, start, epochs, meter, by_split=layout.tells_rows_apart)
         return BatchRuns(layout, wanted, self._tail, start, two_threads=self._prefetch > 0).of(windows)
 
     def _runs_of_shards(

@@ -37,7 +37,7 @@ class ShardRuns:
     def read(self, reader: SplitReader, source: str, epochs: Epochs) -> Iterator[Run]:
         """The runs of these epochs. `reader` reads the splits that this rank has rows of, and no others."""
         ahead, shown = tee((epoch, shards, splits, self._windows(epoch, shards)) for epoch, shards, splits in epochs)
-        coming = (splits[at.split] for _, _, splits, windows in ahead for window in windows for at in window.parts)
+        coming = ([splits[at.split]] for _, _, splits, windows in ahead for window in windows for at in window.parts)
         results = reader.read(source, coming, None)
         try:
             for epoch, shards, _, windows in shown:

@@ -1,10 +1,10 @@
-"""Reads splits in order, each as an epoch of a task. Several tasks take the splits in turns, at the same time."""
+"""Reads splits in order, some of them as an epoch of a task. Several tasks take epochs in turns, at the same time."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -15,12 +15,14 @@ from ..proto.errors import EpochError, NotFound, TidegateError
 from ..task import Task
 from .sources.training_splits import TrainingSplit
 
-AHEAD_SPLITS: Final = 4
+AHEAD_EPOCHS: Final = 4
 AHEAD_ROWS: Final = 262_144
 AHEAD_BYTES: Final = 48 << 20
-"""Splits are fed ahead until their results have about so many bytes, by those before; one for each task at least. A
-task holds 64 MiB of results in memory, and more of them on disk.
+"""Splits are fed ahead until their results have about so many bytes, by those before; an epoch for each task at least.
+A task holds 64 MiB of results in memory, and more of them on disk.
 """
+EPOCH_BYTES: Final = AHEAD_BYTES // 2
+"""Splits of up to so many bytes are read as one epoch: an epoch costs as much as reading a small split."""
 
 Skipped = Callable[[TrainingSplit, TidegateError], None]
 
@@ -28,11 +30,16 @@ FILE_NOT_FOUND: Final = "FILE_NOT_FOUND"
 
 
 class _Fed(NamedTuple):
-    """A split that a task reads, or the error that says that its file, or the task, is gone."""
+    """Splits that a task reads as an epoch, or the error that says that a file, or the task, is gone."""
 
     number: int
-    split: TrainingSplit
+    splits: Sequence[TrainingSplit]
     missing: NotFound | None
+
+    @property
+    def rows(self) -> int:
+        """The rows of the splits, as far as they are known."""
+        return sum(split.rows or 0 for split in self.splits)
 
 
 class SplitReader(Closing):
@@ -45,22 +52,32 @@ class SplitReader(Closing):
         self._row_bytes = AHEAD_BYTES / AHEAD_ROWS  # of the last result
         self._tasks: list[tuple[Task, Iterator[Epoch]]] = []
         self._task(0)
-        self._ahead = min(AHEAD_SPLITS, count * self.task.options.max_pending_epochs)
+        self._ahead = min(AHEAD_EPOCHS, count * self.task.options.max_pending_epochs)
 
     @property
     def task(self) -> Task:
         """The first task."""
         return self._tasks[0][0]
 
-    def read(
-        self, source: str, splits: Iterable[TrainingSplit], skipped: Skipped | None
-    ) -> Iterator[Iterable[pa.RecordBatch]]:
-        """The result's rows for each split, in order. May be called once. The rows come as they are made: take those of
-        a split before you ask for the next split.
+    def worth_an_epoch(self, splits: Sequence[TrainingSplit]) -> int:
+        """The number of the first of these splits that are best read as one epoch."""
+        count, size = 1, (splits[0].rows or 0) * self._row_bytes
+        for split in splits[1:]:
+            size += (split.rows or 0) * self._row_bytes
+            if split.rows is None or size > EPOCH_BYTES:
+                break
+            count += 1
+        return count
 
-        A split that fails raises, unless `skipped` takes it: then it has no rows.
+    def read(
+        self, source: str, epochs: Iterable[Sequence[TrainingSplit]], skipped: Skipped | None
+    ) -> Iterator[Iterable[pa.RecordBatch]]:
+        """The result's rows for the splits of each of these epochs, in order. May be called once. The rows come as they
+        are made: take those of an epoch before you ask for the next one.
+
+        A split that fails raises, unless `skipped` takes it: then it has no rows. Such a split is an epoch by itself.
         """
-        coming = enumerate(splits)
+        coming = enumerate(epochs)
         fed: deque[_Fed] = deque()
         while True:
             self._feed(source, coming, fed)
@@ -76,7 +93,8 @@ class SplitReader(Closing):
         except (EpochError, NotFound) as error:
             if isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND:
                 raise
-            skipped(fed.split, error)
+            [split] = fed.splits
+            skipped(split, error)
             return []
 
     def _rows(self, fed: _Fed) -> Iterator[pa.RecordBatch]:
@@ -87,29 +105,28 @@ class SplitReader(Closing):
         for batch in next(epochs):
             size += batch.nbytes
             yield batch
-        if fed.split.rows and size:
-            self._row_bytes = size / fed.split.rows
+        if fed.rows and size:
+            self._row_bytes = size / fed.rows
 
-    def _feed(self, source: str, coming: Iterator[tuple[int, TrainingSplit]], fed: deque[_Fed]) -> None:
+    def _feed(self, source: str, coming: Iterator[tuple[int, Sequence[TrainingSplit]]], fed: deque[_Fed]) -> None:
         while len(fed) < self._count or (
-            len(fed) < self._ahead and sum(one.split.rows or 0 for one in fed) * self._row_bytes < AHEAD_BYTES
+            len(fed) < self._ahead and sum(one.rows for one in fed) * self._row_bytes < AHEAD_BYTES
         ):
             item = next(coming, None)
             if item is None:
                 return
             fed.append(self._add(source, *item))
 
-    def _add(self, source: str, number: int, split: TrainingSplit) -> _Fed:
+    def _add(self, source: str, number: int, splits: Sequence[TrainingSplit]) -> _Fed:
         task, _ = self._task(number)
         try:
-            task.add_split(source, split.data)
+            task.feed_epoch({source: [split.data for split in splits]})
         except NotFound as error:
-            return _Fed(number, split, error)
-        task.request_barrier()
-        return _Fed(number, split, None)
+            return _Fed(number, splits, error)
+        return _Fed(number, splits, None)
 
     def _task(self, number: int) -> tuple[Task, Iterator[Epoch]]:
-        """The task of a split, made if it is the first that the task reads."""
+        """The task of an epoch, made if it is the first that the task reads."""
         if number == len(self._tasks) < self._count:
             task = self._create_task()
             self._tasks.append((task, task.epochs()))

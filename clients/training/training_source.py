@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice, tee
+from itertools import count, tee
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -29,11 +29,21 @@ KEPT_LISTS: Final = 4
 
 
 class _Wanted(NamedTuple):
-    """A split to be read, with the window that it is in."""
+    """Splits to be read as one epoch of a task, with the window that they are in."""
 
     epoch: int
     window: int
-    split: int
+    splits: tuple[int, ...]
+
+
+class _Place(NamedTuple):
+    """A window in the order of windows, with its rows, where their number is known before they are read."""
+
+    epoch: int
+    number: int
+    window: Window
+    last: bool
+    rows: int | None
 
 
 class TrainingSource:
@@ -111,49 +121,74 @@ class TrainingSource:
     def windows(self, task: Task, epoch: int) -> tuple[Window, ...]:
         return windows(self.splits(task, epoch).sizes, self._shuffle, epoch)
 
-    def read(self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter) -> Iterator[ReadWindow]:
-        """The windows from a position on, each with its rows, up to the last of `epochs`."""
+    def read(
+        self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, *, by_split: bool
+    ) -> Iterator[ReadWindow]:
+        """The windows from a position on, each with its rows, up to the last of `epochs`. With `by_split`, the rows of
+        each split come by themselves.
+        """
         ahead, shown = tee(self._order(reader.task, start, epochs))
-        wanted = (_Wanted(epoch, number, split) for epoch, number, window, *_ in ahead for split in window.splits)
+        wanted = (one for window in ahead for one in self._wanted(reader, window, by_split=by_split))
         results = self._results(reader, wanted, meter)
-        for epoch, number, window, last, rows in shown:
-            of_splits = islice(results, len(window.splits))
-            yield ReadWindow(epoch=epoch, number=number, window=window, last=last, rows=rows, results=of_splits)
+        for at in shown:
+            yield ReadWindow(
+                epoch=at.epoch,
+                number=at.number,
+                window=at.window,
+                last=at.last,
+                rows=at.rows,
+                results=_of_splits(results, len(at.window.splits)),
+            )
+
+    def _wanted(self, reader: SplitReader, at: _Place, *, by_split: bool) -> Iterator[_Wanted]:
+        """The splits of a window, those together that are read as one epoch."""
+        listed, left = self.splits(reader.task, at.epoch).splits, at.window.splits
+        is_alone = by_split or at.rows is None
+        while left:
+            count = 1 if is_alone else reader.worth_an_epoch([listed[split] for split in left])
+            yield _Wanted(at.epoch, at.number, left[:count])
+            left = left[count:]
 
     def _results(
         self, reader: SplitReader, wanted: Iterable[_Wanted], meter: Meter
-    ) -> Iterator[Iterable[pa.RecordBatch]]:
-        """The rows of each of these splits, as `SplitReader.read` gives them. A split that is skipped has none, and is
-        not read again in its epoch.
+    ) -> Iterator[tuple[int, Iterable[pa.RecordBatch]]]:
+        """The number of the splits of each of these, and their rows, as `SplitReader.read` gives them. A split that is
+        skipped has none, and is not read again in its epoch.
         """
         ahead, shown = tee(wanted)
         fed: deque[_Wanted] = deque()
 
-        def coming() -> Iterator[TrainingSplit]:
+        def coming() -> Iterator[Sequence[TrainingSplit]]:
             for one in ahead:
-                if one.split not in self._skipped.get(one.epoch, ()):
+                if not self._skips_all(one):
                     fed.append(one)
-                    yield self.splits(reader.task, one.epoch).splits[one.split]
+                    listed = self.splits(reader.task, one.epoch).splits
+                    yield [listed[split] for split in one.splits]
 
         def skipped(split: TrainingSplit, error: TidegateError) -> None:
             meter.skip(fed[0].epoch, split, error)
-            self._skipped.setdefault(fed[0].epoch, {})[fed[0].split] = fed[0].window
+            self._skipped.setdefault(fed[0].epoch, {})[fed[0].splits[0]] = fed[0].window
 
         results = reader.read(self.name, coming(), skipped if self._skips else None)
         for one in shown:
-            if (not fed or fed[0] != one) and one.split in self._skipped.get(one.epoch, ()):
-                yield []
+            if (not fed or fed[0] != one) and self._skips_all(one):
+                yield len(one.splits), []
                 continue
             rows = next(results)
             fed.popleft()
-            yield rows if one.split in self._skipped.get(one.epoch, ()) else self._counted(one, rows)
+            yield len(one.splits), rows if self._skips_all(one) else self._counted(one, rows)
+
+    def _skips_all(self, one: _Wanted) -> bool:
+        skipped = self._skipped.get(one.epoch, ())
+        return all(split in skipped for split in one.splits)
 
     def _counted(self, one: _Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
         for batch in batches:
             rows += batch.num_rows
             yield batch
-        self._rows_by_split(one.epoch)[one.split] = rows
+        if len(one.splits) == 1:
+            self._rows_by_split(one.epoch)[one.splits[0]] = rows
 
     def epoch_shards(
         self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, grid: Grid, *, keeps: bool
@@ -167,7 +202,7 @@ class TrainingSource:
         unread = [split for split in range(len(listed.splits)) if split not in counted]
         if unread:
             with reader() as counting:
-                results = counting.read(self.name, (listed.splits[split] for split in unread), None)
+                results = counting.read(self.name, ([listed.splits[split]] for split in unread), None)
                 for split, result in zip(unread, results, strict=True):
                     counted[split] = sum(batch.num_rows for batch in result)
         counts = [counted[split] for split in range(len(listed.splits))]
@@ -179,12 +214,15 @@ class TrainingSource:
         Splits before the batch that were never read are read for the number of their rows.
         """
         windows = self.windows(reader.task, epoch)
+        known = self.splits(reader.task, epoch).sizes if self._has_known_rows() else ()
+        self._rows_by_split(epoch).update({split: size for split, size in enumerate(known) if size is not None})
         unread = self._results(reader, list(self._unread(windows, epoch)), Meter())
         row = batch * size
         for number, window in enumerate(windows):
             for split in window.splits:
                 if self._rows_of(epoch, split) is None:
-                    deque(next(unread), maxlen=0)
+                    _, results = next(unread)
+                    deque(results, maxlen=0)
             rows = sum(self._rows_of(epoch, split) or 0 for split in window.splits)
             if row < rows:
                 return Position(epoch, batch, number, row)
@@ -195,7 +233,7 @@ class TrainingSource:
         for number, window in enumerate(windows):
             for split in window.splits:
                 if self._rows_of(epoch, split) is None:
-                    yield _Wanted(epoch, number, split)
+                    yield _Wanted(epoch, number, (split,))
 
     def _rows_of(self, epoch: int, split: int) -> int | None:
         """The rows of a split's result; None if it was never read."""
@@ -205,11 +243,13 @@ class TrainingSource:
         """The rows of the result of each split of an epoch that was read."""
         return self._result_rows.setdefault(self._list_number(epoch), {})
 
-    def _order(
-        self, task: Task, start: Position, epochs: int | None
-    ) -> Iterator[tuple[int, int, Window, bool, int | None]]:
-        """(epoch, number, window, last of its epoch, rows if they are known) from a position on."""
-        is_known = self._plan_rows().keeps_rows and not self._skips
+    def _has_known_rows(self) -> bool:
+        """True if the plan gives a row for each row of a split, and no split is skipped."""
+        return self._plan_rows().keeps_rows and not self._skips
+
+    def _order(self, task: Task, start: Position, epochs: int | None) -> Iterator[_Place]:
+        """The windows from a position on."""
+        is_known = self._has_known_rows()
         for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
             all_windows = self.windows(task, epoch)
             first = start.window if epoch == start.epoch else 0
@@ -223,7 +263,17 @@ class TrainingSource:
             for number in range(first, len(all_windows)):
                 window = all_windows[number]
                 rows = _sum(sizes[split] for split in window.splits) if is_known else None
-                yield epoch, number, window, number == len(all_windows) - 1, rows
+                yield _Place(epoch, number, window, number == len(all_windows) - 1, rows)
+
+
+def _of_splits(
+    results: Iterator[tuple[int, Iterable[pa.RecordBatch]]], count: int
+) -> Iterator[Iterable[pa.RecordBatch]]:
+    """The next results, up to those of so many splits in all."""
+    while count:
+        splits, rows = next(results)
+        count -= splits
+        yield rows
 
 
 def _sum(sizes: Iterable[int | None]) -> int | None:

@@ -186,7 +186,8 @@ class ParquetReader:
         rows = self._even_rows(group, leaves, sizes)
         counts = self._widths.row_counts(group, leaves, sizes.rows, self._largest) if rows is None else repeat(rows)
         undecoded = self._undecoded(group, names, rows)
-        others = [name for name in names if name not in {column.field.name for column in undecoded}]
+        as_they_are = {column.field.name for column in undecoded}
+        others = [name for name in names if name not in as_they_are]
         coded = {} if rows is None else self._coded(group, others, rows)
         read, promised = 0, self._footer.groups[group].rows
         if undecoded and not others:

@@ -5,7 +5,7 @@ Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -143,13 +143,13 @@ def many(tmp_path: Path) -> Path:
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files of the splits that loaders feed from now on."""
     paths: list[str] = []
-    add_split = tidegate.Task.add_split
+    feed_epoch = tidegate.Task.feed_epoch
 
-    def noted(task: tidegate.Task, source: str, split: Any) -> Any:
-        paths.append(split.path)
-        return add_split(task, source, split)
+    def noted(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> Any:
+        paths.extend(split.path for of_source in splits.values() for split in of_source)
+        return feed_epoch(task, splits)
 
-    monkeypatch.setattr(tidegate.Task, "add_split", noted)
+    monkeypatch.setattr(tidegate.Task, "feed_epoch", noted)
     return paths
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ _WORTH_PAGE_BYTES: Final = 4 << 10
 _GAP_BYTES: Final = 16 << 10
 #: A call of the system fills so many views.
 _MOST_VIEWS: Final = 1_000
+#: Arrow's buffers begin at multiples of so many bytes.
+_ALIGNED: Final = 64
 _ALL_THERE: Final = b"\x01"
 _LENGTH: Final = 4
 _LOW_BITS: Final = 0x7F
@@ -145,29 +148,33 @@ def _levels(count: int) -> bytes:
 
 
 def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: int) -> list[pa.Array] | None:
-    """The columns' values; None where the levels of one are not those that it should have."""
-    buffers = [pa.allocate_buffer(sum(page.size for page in layout)) for _, layout in columns]
+    """The columns' values; None where the levels of one are not those that it should have. They are next to each other
+    in memory: to ask for memory gives up the interpreter's lock, so it is done once.
+    """
+    sizes = [sum(page.size for page in layout) for _, layout in columns]
+    starts = list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
+    memory = pa.allocate_buffer(starts[-1])
     levels: list[tuple[bytearray, bytes]] = []
-    for call in _calls([layout for _, layout in columns], buffers, levels):
+    for call in _calls([layout for _, layout in columns], memoryview(memory).cast("B"), starts, levels):
         _fill(descriptor, call)
     if not all(read.endswith(expected) for read, expected in levels):
         return None
     return [
-        pa.Array.from_buffers(field.type, rows, [None, buffer], 0)
-        for (field, _), buffer in zip(columns, buffers, strict=True)
+        pa.Array.from_buffers(field.type, rows, [None, memory.slice(start, size)], 0)
+        for (field, _), start, size in zip(columns, starts, sizes, strict=False)
     ]
 
 
 def _calls(
-    layouts: Sequence[_Layout], buffers: Sequence[pa.Buffer], levels: list[tuple[bytearray, bytes]]
+    layouts: Sequence[_Layout], memory: memoryview, starts: Sequence[int], levels: list[tuple[bytearray, bytes]]
 ) -> Iterator[_Call]:
-    """Views of the places of all bytes, of one stretch of the file after the other. Those that end with levels get into
-    `levels`, too, each with the levels that it should have.
+    """Views of the places of all bytes, of one stretch of the file after the other. The values of a layout begin at its
+    start in memory. Views that end with levels get into `levels`, too, each with the levels that it should have.
     """
     begin = end = 0
     views: list[_View] = []
-    for layout, buffer in sorted(zip(layouts, buffers, strict=True), key=lambda column: column[0][0].at):
-        values, first = memoryview(buffer).cast("B"), 0
+    for layout, start in sorted(zip(layouts, starts, strict=False), key=lambda column: column[0][0].at):
+        first = start
         for page in layout:
             if views and not (0 <= page.at - end <= _GAP_BYTES and len(views) < _MOST_VIEWS):
                 yield _Call(begin, end, views)
@@ -176,7 +183,7 @@ def _calls(
                 begin = end = page.at
             skipped = bytearray(page.at - end + len(page.levels))
             levels.append((skipped, page.levels))
-            views += (skipped, values[first : first + page.size])
+            views += (skipped, memory[first : first + page.size])
             first += page.size
             end = page.at + len(page.levels) + page.size
     if views:

@@ -1,0 +1,94 @@
+"""The epochs in which a loader reads splits: small ones of a window together, where nobody asks which row is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidegate
+from tidegate.client import Client
+from tidegate.training import Loader, Shuffle
+from tidegate.training.sources.training_splits import TrainingSplit
+from tidegate.training.split_reader import AHEAD_BYTES, AHEAD_ROWS, EPOCH_BYTES, SplitReader
+
+from .conftest import SPLIT_ROWS, kept, numbers
+
+BATCH = 7
+
+
+@pytest.fixture
+def epochs(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The numbers of the splits of each epoch that loaders feed from now on."""
+    numbers_by_epoch: list[list[int]] = []
+    feed_epoch = tidegate.Task.feed_epoch
+
+    def noted(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> Any:
+        numbers_by_epoch.append([split.number for split in splits["samples"]])
+        return feed_epoch(task, splits)
+
+    monkeypatch.setattr(tidegate.Task, "feed_epoch", noted)
+    return numbers_by_epoch
+
+
+@pytest.fixture
+def reader(local_client: Client) -> Iterator[SplitReader]:
+    with SplitReader(lambda: local_client.create_task(numbers()), 2) as opened:
+        yield opened
+
+
+def rows_of(client: Client, folder: Path, plan: bytes, **options: Any) -> list[int]:
+    shuffle = Shuffle(3, rows=75)
+    batches = Loader(client, plan, {"samples": folder}, batch_size=BATCH, shuffle=shuffle, **options)
+    return [row for batch in batches for row in batch["n"].tolist()]
+
+
+def test_small_splits_of_a_window_are_read_as_one_epoch(
+    local_client: Client, folder: Path, epochs: list[list[int]]
+) -> None:
+    rows_of(local_client, folder, numbers())
+    sizes = [sum(SPLIT_ROWS[split] for split in splits) for splits in epochs]
+    assert sorted(split for splits in epochs for split in splits) == list(range(len(SPLIT_ROWS)))
+    assert all(size >= 75 for size in sizes[:-1])
+    assert len(epochs) < len(SPLIT_ROWS)
+
+
+@pytest.mark.parametrize(
+    ("plan", "options"),
+    [(kept(), {}), (numbers(), {"provenance": True}), (numbers(), {"weight": "n"}), (numbers(), {"on_error": "skip"})],
+    ids=["a filter", "provenance", "weights", "skipping"],
+)
+def test_splits_are_read_one_by_one_where_their_rows_have_to_be_told_apart(
+    local_client: Client, folder: Path, epochs: list[list[int]], plan: bytes, options: dict[str, Any]
+) -> None:
+    rows_of(local_client, folder, plan, **options)
+    assert sorted(epochs) == [[split] for split in range(len(SPLIT_ROWS))]
+
+
+def test_splits_read_together_have_the_rows_of_splits_read_one_by_one(client: Client, folder: Path) -> None:
+    assert rows_of(client, folder, numbers()) == rows_of(client, folder, numbers(), provenance=True)
+
+
+def test_a_batch_is_found_by_the_rows_of_files_if_the_plan_keeps_them(
+    local_client: Client, folder: Path, epochs: list[list[int]]
+) -> None:
+    shuffle = Shuffle(3, rows=75)
+    whole = Loader(local_client, numbers(), {"samples": folder}, batch_size=BATCH, shuffle=shuffle)
+    last = sum(SPLIT_ROWS) // BATCH
+    rows = whole.batch(0, last)["n"].tolist()
+    assert sum(map(len, epochs)) < len(SPLIT_ROWS)
+    assert rows == list(whole)[last]["n"].tolist()
+
+
+def test_splits_are_one_epoch_up_to_a_bound_of_bytes(reader: SplitReader) -> None:
+    most = EPOCH_BYTES * AHEAD_ROWS // AHEAD_BYTES  # rows of the width that is assumed before any is read
+    of_rows = [TrainingSplit("", "", rows) for rows in (most // 2, most // 2, 1, most)]
+    assert reader.worth_an_epoch(of_rows) == 2
+    assert reader.worth_an_epoch(of_rows[3:]) == 1
+    assert reader.worth_an_epoch(of_rows[2:]) == 1
+
+
+def test_a_split_of_unknown_rows_is_an_epoch_by_itself(reader: SplitReader) -> None:
+    assert reader.worth_an_epoch([TrainingSplit("", "", 1), TrainingSplit("", "", None)]) == 1
