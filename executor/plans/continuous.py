@@ -42,7 +42,7 @@ from ..changes.build_graph import EntrySource, graph_of
 from ..pipelines.input_progress import InputProgress, InputRead
 from ..runtime.meters import Meter, Meters, check_rows
 from ..runtime.network_totals import loop_statistics, operator_statistics
-from .dataflow import FILE_KINDS
+from .dataflow import source_of
 from .read_changes import Reading
 from .static_tables import file_versions, sizes
 from .written_changes import Effects, WrittenChanges
@@ -85,24 +85,13 @@ class ContinuousComputation:
         self._inputs = InputProgress(self._meters)
         self.write = None if write is None else self._written(write)
         self._side_tables = [self._side_table(*both) for both in zip(side_tables, prepared.side_tables, strict=True)]
-        reads = []
-        self._readings: dict[str, Reading] = {}
-        entries: dict[str, EntrySource] = {}
-        sources = []
-        for port, planned in enumerate(prepared.sources):
-            outside = pa.schema([pa.field(column.name, column.type, column.nullable) for column in planned.columns])
-            schema = pa.schema([field.with_type(unnamed(field.type)) for field in outside])
-            entries[planned.name] = EntrySource(port=port, schema=schema, event_time=planned.event_time)
-            at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
-            reads.append(InputRead(source=planned.name, meter=at))
-            self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at), options.memory_limit)
-            sources.append(_source_of(planned, outside))
-        self.sources = tuple(sources)
-        self._reads = tuple(reads)
-        self._ports = {name: entry.port for name, entry in entries.items()}
+        self._fed = {
+            planned.name: self._fed_from(planned, port, options.memory_limit)
+            for port, planned in enumerate(prepared.sources)
+        }
+        self.sources = tuple(fed.source for fed in self._fed.values())
         self._tables = dict(tables)
-        self._roots = tuple(roots)
-        self._side = side
+        self._roots, self._side = tuple(roots), side
         self._memory_limit = options.memory_limit
         self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
         self._unweighed = 0
@@ -118,12 +107,10 @@ class ContinuousComputation:
         """None while the task rests, and if it has no statements."""
         self._evaluators = Evaluators(self._engine)
         try:
+            entries = {name: fed.entry for name, fed in self._fed.items()}
             graph = graph_of(prepared.root, entries, self._evaluators)
-            self._network = Network(
-                graph,
-                options.channels,
-                schedule=Watched(self.check_stopped, self.check, self.has_room, self.refuse),
-            )
+            schedule = Watched(self.check_stopped, self.check, self.has_room, self.refuse)
+            self._network = Network(graph, options.channels, schedule=schedule)
         except BaseException:
             self.close()
             raise
@@ -134,6 +121,17 @@ class ContinuousComputation:
             self._instance = self._pool.take(self._instance_settings)
         return self._instance
 
+    def _fed_from(self, planned: PlannedSource, port: int, largest: int) -> _Fed:
+        source = source_of(planned)
+        schema = pa.schema([field.with_type(unnamed(field.type)) for field in source.schema])
+        at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
+        return _Fed(
+            source,
+            EntrySource(port=port, schema=schema, event_time=planned.event_time),
+            Reading(planned, schema, self._meters.of(*at), largest),
+            InputRead(source=planned.name, meter=at),
+        )
+
     def _written(self, write: RowEffect) -> WrittenChanges:
         return WrittenChanges(write, self._meters.of("Write", write.plan_path), self.schema)
 
@@ -143,11 +141,11 @@ class ContinuousComputation:
     # -------------------------------------------------------------------------------------------------- splits
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
-        self._readings[source].accept(split, origin)
+        self._fed[source].reading.accept(split, origin)
         return expand(split, self._roots, origin, side=self._side)
 
     def accept_inline(self, source: str, split: InlineSplit, origin: str) -> None:
-        self._readings[source].accept(split, origin)
+        self._fed[source].reading.accept(split, origin)
 
     def static_sizes(self) -> Mapping[str, int]:
         return sizes(self._tables)
@@ -218,7 +216,7 @@ class ContinuousComputation:
 
     def blamed(self, error: NotThere, pieces: Mapping[str, Sequence[Piece]]) -> NotThere:
         """The error with the splits that delete the row. Reads the source's pieces once more to find them."""
-        reading, splits = self._readings[error.source], []
+        reading, splits = self._fed[error.source].reading, []
         for piece in pieces.get(error.source, ()):
             deletes = any(error.is_deleted_in(change) for change, _ in reading.changes(reading.opened((piece,))))
             if deletes and piece.origin not in splits:
@@ -229,19 +227,20 @@ class ContinuousComputation:
         """Begin an epoch of these pieces; the first epoch also reads the static sources. All pieces, opened."""
         tables, self._tables = self._tables, {}
         opened = {
-            name: self._readings[name].opened(source_pieces)
+            name: self._fed[name].reading.opened(source_pieces)
             for name, source_pieces in (*pieces.items(), *tables.items())
         }
-        self._inputs.begin(number, [read for read in self._reads if read.source in opened], opened)
+        self._inputs.begin(number, [fed.read for name, fed in self._fed.items() if name in opened], opened)
         return opened
 
     def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
         """Feed rows of a source; yields the number of rows and of bytes of each batch."""
-        for change, size in self._readings[source].changes(pieces):
+        fed = self._fed[source]
+        for change, size in fed.reading.changes(pieces):
             self._unweighed += size
             if self._unweighed > self._memory // _UNWEIGHED:
                 self.check(size)
-            self._network.feed(self._ports[source], 0, change)
+            self._network.feed(fed.entry.port, 0, change)
             self._network.run()
             yield len(change), size
 
@@ -266,7 +265,7 @@ class ContinuousComputation:
             source.name: UNBOUNDED if source.static else self._watermarks.get(source.name) for source in self.sources
         }
         said |= {name: IDLE for name in self._idle if said[name] != UNBOUNDED}
-        self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
+        self._network.end_all({self._fed[name].entry.port: watermark for name, watermark in said.items()})
         if not self._network.run():
             raise InternalError("the network stopped before the epoch was complete")
         result, *beside = self._network.results()
@@ -358,9 +357,14 @@ class ContinuousComputation:
             self._pool.give_back(instance)
 
 
-def _source_of(planned: PlannedSource, schema: pa.Schema) -> Source:
-    kinds = () if planned.static else (*FILE_KINDS, "inline")
-    return Source(name=planned.name, schema=schema, static=planned.static, split_kinds=kinds)
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    """A source, its entry into the network, the reader of its rows, and the progress through them."""
+
+    source: Source
+    entry: EntrySource
+    reading: Reading
+    read: InputRead
 
 
 @dataclass(frozen=True, slots=True)

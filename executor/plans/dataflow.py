@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ...operators.changes.network.network_statistics import LoopStatistics as RunLoops
 from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
-from ...operators.core.column import Column, schema_of
+from ...operators.core.column import schema_of
 from ...operators.core.interrupts import interrupted
 from ...operators.core.machine import usable_cpus
 from ...operators.core.operator import StateReader, StateWriter, Stream
@@ -29,6 +29,7 @@ from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.instance_memory import channel_memory, index_memory, undivided_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
+from ...planner.physical.sources import PlannedSource
 from ...planner.prepare import Planned
 from ...proto.errors import Exhausted, InternalError, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -53,7 +54,7 @@ from .epoch_of_plan import PlanRun
 from .static_results import Keeping
 from .static_tables import file_versions, refuse_changes, sizes
 
-FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
+_FILE_KINDS: Final = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
 _AHEAD_BYTES: Final = 64 << 20
 _AHEAD_SHARE: Final = 64
@@ -94,16 +95,14 @@ class PlanComputation:
         self.schema = prepared.schema if write is None else write.schema
         self.warnings = prepared.warnings
         sources = prepared.sources
-        self.sources = tuple(_source(source.name, source.columns, static=source.static) for source in sources)
+        self.sources = tuple(map(source_of, sources))
         self.options = options
         self.columns = {source.name: source.columns for source in sources}
         self.tables = dict(resources["tables"])
         self._prepared = prepared
-        self._pool = resources["pool"]
-        self._settings = resources["settings"]
-        self._roots = tuple(resources["roots"])
+        self._pool, self._settings = resources["pool"], resources["settings"]
+        self._roots, self._side = tuple(resources["roots"]), resources["side"]
         self._space = space
-        self._side = resources["side"]
         self._nominal = self._nominal_shapes()
         self._at_seal = "progress" in resources
         self.inputs = resources.get("progress") or InputProgress(Meters())
@@ -425,9 +424,10 @@ class PlanComputation:
             give_back(instance)
 
 
-def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
-    kinds = () if static else (*FILE_KINDS, "inline")
-    return Source(name=name, schema=schema_of(columns), static=static, split_kinds=kinds)
+def source_of(planned: PlannedSource) -> Source:
+    """The source of a plan as a computation describes it."""
+    kinds = () if planned.static else (*_FILE_KINDS, "inline")
+    return Source(name=planned.name, schema=schema_of(planned.columns), static=planned.static, split_kinds=kinds)
 
 
 def _nothing(exchange: int) -> Stream:

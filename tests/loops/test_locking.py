@@ -114,7 +114,7 @@ def two_epochs(client: tidegate.Client, channels: int, monkeypatch: pytest.Monke
 
     def completed(self: ContinuousComputation, number: int) -> Iterator[object]:
         network = self._network
-        order = ahead.setdefault(id(network), Ahead(self._ports["seeds"]))
+        order = ahead.setdefault(id(network), Ahead(self._fed["seeds"].entry.port))
         with monkeypatch.context() as patch:
             patch.setattr(self, "_network", Ending(network, order))
             yield from complete(self, number)
