@@ -88,8 +88,8 @@ class _Run:
     stop. `in_flight` are the look-ups that have not ended.
     """
 
+    moved: threading.Event
     stopped: threading.Event = field(default_factory=threading.Event)
-    moved: threading.Event = field(default_factory=threading.Event)
     in_flight: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -142,6 +142,7 @@ class IndexLookupJoin(Operator):
         self._pause = pause
         self._plan_path = plan_path
         self._width = _UNSEEN_WIDTH
+        self._moved = threading.Event()
         self._run_in_progress: _Run | None = None
         if batch_rows < 1 or prefetch < 0:
             raise InternalError(
@@ -154,7 +155,7 @@ class IndexLookupJoin(Operator):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != 1:
             raise InternalError(f"{self._plan_path}: {len(inputs)} inputs for an index look-up join")
-        self._run_in_progress = run = _Run()
+        self._run_in_progress = run = _Run(self._moved)
         return self._rows(inputs[0], run)
 
     def interrupt(self) -> None:
@@ -179,7 +180,7 @@ class IndexLookupJoin(Operator):
         try:
             for batch in self._lookup_batches(_until_it_breaks(stream, broken)):
                 begun.append(self._begin(batch, run))
-                while (len(begun) > self._prefetch or _heavy(begun)) and self._must_finish(begun, run):
+                while begun and (len(begun) > self._prefetch or _heavy(begun)) and self._must_finish(begun, run):
                     yield from self._finish(begun, run)
             while begun:
                 yield from self._finish(begun, run)

@@ -42,5 +42,4 @@ class Select(Operator):
                 yield from rows
                 return
             for batch in rows:
-                columns = batch.columns
-                yield batch_of([columns[i] for i in self._columns], batch.num_rows, self.schema)
+                yield batch_of([batch.column(i) for i in self._columns], batch.num_rows, self.schema)

@@ -144,7 +144,8 @@ class PipelineInstance:
                 stream = MeteredStream(
                     built.operator.schema, batches, built.meter, inputs=streams, largest=self._factory.memory_limit
                 )
-                stream.reads({source.name: watermarks.get(source.name, UNBOUNDED) for source in built.sources})
+                if built.sources:
+                    stream.reads({source.name: watermarks.get(source.name, UNBOUNDED) for source in built.sources})
                 if isinstance(built.node, LookupNode) and isinstance(built.node.index, str):
                     stream.receives(epoch_input.sent.get(built.node.index, ()))
                 if built.leaf:

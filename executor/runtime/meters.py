@@ -155,7 +155,7 @@ class MeteredStream:
         self._closed = False
         self.elapsed_ns = 0
         self.failed = False
-        self._below = tuple(stream for stream in inputs if isinstance(stream, MeteredStream))
+        self._below = [stream for stream in inputs if isinstance(stream, MeteredStream)]
         self._handed_out = 0
         meter.runs += 1
 

@@ -199,7 +199,8 @@ class EpochLoop:
         """Raise if the task has ended, or if the epoch took too long. Called during long work."""
         if self._task_state.phase is not TaskPhase.RUNNING:
             raise interrupted()
-        self._clock.check()
+        if self._clock.expired:
+            raise self._clock.error()
 
     def _start(self, progress: EpochProgress, job: Job) -> Iterator[pa.RecordBatch]:
         if progress.error is not None:

@@ -93,11 +93,11 @@ def beside(call: Callable[[], R], rows: int) -> R:
     """The result of a call over `rows` rows. The call must have no effect: where the work is to stop, the call goes on
     to its end, and nobody waits for its result.
     """
-    watch = current()
+    watch = _thread.watch
     if watch is None:
         return call()
     watch.look()
-    if watch.start is None or rows < MANY:
+    if rows < MANY or watch.start is None:
         return call()
     watched = _Made(call)
     watch.start(watched.run)
