@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from .sizes import batch_bytes, fixed_row_bytes, is_encoded, row_bytes
+from .sizes import batch_bytes, fixed_row_bytes, has_encoded, row_bytes
 from .wide_rows import concatenated
 
 BLOCK_ROWS: Final = 65_536
@@ -164,7 +164,7 @@ class _Room:
     def _surely_fits(self, part: pa.RecordBatch) -> bool:
         if self._schema is None or not part.schema.equals(self._schema):
             self._schema = part.schema
-            self._is_encoded = any(map(is_encoded, part.schema.types))
+            self._is_encoded = has_encoded(part.schema)
         if self._is_encoded:
             return False
         bound = batch_bytes(part)

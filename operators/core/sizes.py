@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ...proto.arrow.last_schema import of_last_schema
 from ...proto.arrow.unpack import CODES
 
 Sizes: TypeAlias = npt.NDArray[np.int64]
@@ -63,6 +64,12 @@ def fixed_row_bytes(schema: pa.Schema) -> int | None:
 def rows_within(size: int, row_size: int, most: int) -> int:
     """The number of rows of `row_size` bytes that are at most `size` bytes and `most` rows; at least one."""
     return max(1, min(most, size // max(row_size, 1)))
+
+
+@of_last_schema
+def has_encoded(schema: pa.Schema) -> bool:
+    """True where `batch_bytes` says nothing about the rows of some column."""
+    return any(map(is_encoded, schema.types))
 
 
 def is_encoded(type_: pa.DataType) -> bool:

@@ -41,6 +41,7 @@ class ArrowIndex(Index):
     def __init__(self, name: str, table: pa.Table, *, keys: Sequence[int], columns: Sequence[int]) -> None:
         self.name = name
         self.schema = pa.schema([table.schema.field(i) for i in columns])
+        self._types = self.schema.types
         self.key_types = tuple(table.schema.field(i).type for i in keys)
         _check_keys(name, table.schema, keys)
         arrays = {i: _contiguous(table.column(i), table.schema.field(i), name) for i in {*keys, *columns}}
@@ -69,7 +70,7 @@ class ArrowIndex(Index):
         )
         arrays = [
             _in_type(next(far), type_) if key is None else values_at(asked[key], rows)
-            for key, type_ in zip(self._as_asked, self.schema.types, strict=True)
+            for key, type_ in zip(self._as_asked, self._types, strict=True)
         ]
         return Matches(rows=rows, columns=batch_of(arrays, len(rows), self.schema))
 

@@ -7,10 +7,12 @@ from typing import Final
 import pyarrow as pa
 
 from ..errors import InvalidRequest
+from .last_schema import of_last_schema
 
 MOST_LEVELS: Final = 63
 
 
+@of_last_schema
 def check_levels(schema: pa.Schema) -> None:
     """Raise `InvalidRequest` for a column whose type has more levels than can be sent."""
     for at, type_ in enumerate(schema.types):
