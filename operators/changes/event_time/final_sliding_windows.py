@@ -2,9 +2,9 @@
 the number of a window's slices.
 
 For each key with a row in the last window there are two running results: that of the slices of the block in which the
-window begins, and that of the slices of the next block that have come. A slice is read when it comes, when windows
-begin in its block, and when it goes. Blocks begin at multiples of a window's length, so the bits of a result follow
-from the window's slices alone, however the stream is cut into epochs. Confluent.
+window begins, and that of the later slices that have come. A slice is read when it comes, twice when its block and the
+one before it become the next one, and when it goes. Blocks begin at multiples of half a window's length, so the bits of
+a result follow from the window's slices alone, however the stream is cut into epochs. Confluent.
 
 State: the slices of open windows; if states are made from other rows, these rows until their slice has ended; and the
 running results, which are no part of a checkpoint, because they are computed from the slices.
@@ -24,11 +24,11 @@ from ...core.operator import StateReader
 from ...slices.state_joins import StateFunction
 from ..change_operator import Kept
 from ..kept.state_format import load_arrangement, load_numbers
-from ..values.change import Change, ones
+from ..values.change import Change, Numbers, ones
 from ..values.evaluator import Evaluator
 from ..values.rows import Rows
 from .final_windows import ClosingWindows, FinalWindows, rows_in_order
-from .running_states import Leaving, Overlap, Running, States
+from .running_states import Leaving, Leavings, NextBlock, Overlap, Running, States
 from .state_numbers import state_numbers
 from .timed_rows import TimedRows, numbers_of
 from .window_closing import NEVER, SliceClosing
@@ -81,8 +81,10 @@ class FinalSlidingWindows(ClosingWindows):
         if make_states is not None:
             self._version = _WITH_SLICES
             self._slices = TimedRows(states.schema.types)
-        self._none = self._states_of(Rows.empty(states.schema.types))
+        none = self._states_of(Rows.empty(states.schema.types))
+        self._nothing = Leaving(np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.bool_))
         self._running: Running | None = None
+        self._next: NextBlock | None = None
         self._looked_at = 0
         """The states that were read beside the rows."""
 
@@ -97,7 +99,8 @@ class FinalSlidingWindows(ClosingWindows):
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + (0 if self._running is None else self._running.nbytes)
+        running = sum(results.nbytes for results in (self._running, self._next) if results is not None)
+        return super().nbytes + running
 
     def kept(self) -> Iterable[Kept]:
         yield from super().kept()
@@ -135,17 +138,13 @@ class FinalSlidingWindows(ClosingWindows):
         self._end_slices(self._overlap.end(last))
         span = self._span(first, last)
         if span is None:
-            self._running = None
+            self._running = self._next = None
             return None
-        rows = self._slices.between(span.low, self._overlap.end(span.last)).rows
-        slices = numbers_of(rows)
-        order = np.argsort(slices, kind="stable")
-        slices, rows = slices[order], rows.take(order)
-        leaving = span.running.leaving.before(span.last * self._overlap.step)
-        states = States.concat([span.running.front, leaving.states, span.running.back, self._states_of(rows)])
-        self._looked_at += len(states) - len(slices)
-        segments = WindowSegments(span, self._forms, states, leaving, slices)
+        slices, read = self._read(span.low, self._overlap.end(span.last))
+        segments = WindowSegments(span, self._forms, read, slices)
+        self._looked_at += segments.looked_at
         self._running = segments.running() if span.last == last else None
+        self._next = None if self._running is None else self._next_block(last)
         windows = segments.results(self._key_schema)
         if self._evaluate is not None:
             windows = Rows.of_batch(self._evaluate(windows.to_batch(self._states_schema)))
@@ -158,21 +157,55 @@ class FinalSlidingWindows(ClosingWindows):
         if not bounds:
             return None
         low, high = min(bounds), max(bounds)
-        if low - 2 * overlap.length < -_LARGEST or high + overlap.length > _LARGEST:
+        if low - 4 * overlap.length < -_LARGEST or high + overlap.length > _LARGEST:
             raise ExecutionError(
                 f"{self._plan_path}: a row is in slice {low if low < 0 else high:,}, and windows of {overlap.length:,} "
                 "slices with it begin or end beyond 64 bits: leave out rows with such times",
                 reason="OVERFLOW",
             )
         last = min(last, high // overlap.step)
-        if running is None:
-            first = overlap.first(low) if first is None else max(first, overlap.first(low))
-            before = (overlap.block(first) * overlap.length - 1) // overlap.step
-            nothing = Leaving(np.empty(0, dtype=np.int64), self._none, np.empty(0, dtype=np.bool_))
-            running = Running(before, self._none, self._none, nothing)
-        else:
+        if running is not None:
             first = running.window + 1
+            return None if last < first else Span(overlap, first, last, running, self._next_of(last, running))
+        first = overlap.first(low) if first is None else max(first, overlap.first(low))
+        # A window that ends before the block of the first one, so that nothing is known.
+        before = (overlap.block(first) * overlap.block_length - overlap.length) // overlap.step
+        none = self._nothing.states
+        running = Running(before, none, none, Leavings((self._nothing,)))
         return None if last < first else Span(overlap, first, last, running)
+
+    def _next_of(self, last: int, running: Running) -> NextBlock | None:
+        """The next block, whole, if the last window begins in it."""
+        next_, overlap = self._next, self._overlap
+        if next_ is None or overlap.block(last) != next_.number:
+            return None
+        return self._extended(next_, next_.number * overlap.block_length, overlap.end(running.window))
+
+    def _next_block(self, last: int) -> NextBlock | None:
+        """The block behind the one in which the last window begins, made as far as it has to be. Where windows are so
+        far apart that they may leave blocks out, there is none.
+        """
+        next_, overlap = self._next, self._overlap
+        if overlap.step > overlap.block_length:
+            return None
+        if next_ is None or next_.number != overlap.block(last) + 1:
+            next_ = NextBlock.behind(last, overlap, self._nothing)
+        begin = next_.due(last, overlap)
+        return next_ if begin is None else self._extended(next_, begin, overlap.end(last))
+
+    def _extended(self, next_: NextBlock, begin: int, end: int) -> NextBlock:
+        if begin == next_.begin and end == next_.end:
+            return next_
+        self._looked_at += len(next_.front) + len(next_.back)
+        _, behind = self._read(next_.end, end)
+        return next_.extended(self._forms, begin, self._read(begin, next_.begin), end, behind)
+
+    def _read(self, low: int, high: int) -> tuple[Numbers, States]:
+        """Slices from `low` to before `high`, in their order, and their states."""
+        rows = self._slices.between(low, high).rows
+        slices = numbers_of(rows)
+        order = np.argsort(slices, kind="stable")
+        return slices[order], self._states_of(rows.take(order))
 
     def _states_of(self, rows: Rows) -> States:
         columns = rows.columns[self._keys.stop :]
