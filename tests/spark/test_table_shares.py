@@ -19,13 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.executor.tasks import add_splits
 from tidegate.operators.sources import scan
-from tidegate.proto.errors import Refused
+from tidegate.proto.errors import ExecutionError, Refused
 from tidegate.proto.values import FoundFile
 from tidegate.spark.data_source import table_shares
 from tidegate.spark.data_source.datasource import TidegateSource
@@ -105,6 +106,26 @@ def test_a_share_that_is_computed_here_reads_no_file_ahead(
     before = set(threading.enumerate())
     threads = {thread.name for _ in reader.read(part) for thread in set(threading.enumerate()) - before}
     assert not [name for name in threads if name.startswith("tidegate-reader")]
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize("frame", [KEPT, TABLE.select("k", "v").sort("k")], ids=["a share", "a result of the server"])
+def test_a_null_in_a_column_that_spark_reads_as_not_null_is_an_error_that_names_the_column(
+    client: Client, tmp_path: Path, frame: sub.DataFrame
+) -> None:
+    pq.write_table(pa.table({"k": [1, 2], "v": [0.5, None]}), tmp_path / "rows.parquet")
+    plan = MessageToJson(frame.to_plan())
+    source = TidegateSource({"server": str(client.address), "plan": plan, "table.rows": str(tmp_path)})
+
+    def read_as(k: StructField, v: StructField) -> pa.Table:
+        reader = source.reader(StructType([k, v]))
+        return read(reader, reader.partitions())
+
+    k = StructField("k", LongType(), nullable=False)
+    assert read_as(k, StructField("v", DoubleType())).to_pylist() == [{"k": 1, "v": 0.5}, {"k": 2, "v": None}]
+    with pytest.raises(ExecutionError, match="column 'v' has nulls") as error:
+        read_as(k, StructField("v", DoubleType(), nullable=False))
+    assert error.value.reason == "NULL_IN_REQUIRED_COLUMN"
 
 
 NOT_HERE: dict[str, Callable[[Share], Share]] = {

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
+from ...proto.errors import ExecutionError, Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.source_names import check_fed
 from ...proto.spark_frames import in_type_of_spark
 from ...proto.values import FileSplit, FoundFile, PlanBytes, TaskInfo
@@ -240,10 +240,21 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
             yield from _in_types(batches(service, partition.value), self._schema)
 
 
+def _without_nulls(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column. Raises `ExecutionError` if it has nulls and the field allows none: Spark would not look for them."""
+    if column.null_count and not field.nullable:
+        raise ExecutionError(
+            f"column {field.name!r} has nulls, and Spark's schema says NOT NULL: leave it out, or leave the rows with "
+            "nulls out in the plan",
+            reason="NULL_IN_REQUIRED_COLUMN",
+        )
+    return column
+
+
 def _in_types(rows: Generator[pa.RecordBatch], schema: StructType) -> Iterator[pa.RecordBatch]:
     """The batches in the types that Spark expects."""
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     with closing(rows):
         for batch in rows:
-            arrays = [in_type_of_spark(batch.column(field.name), field) for field in wanted]
+            arrays = [_without_nulls(in_type_of_spark(batch.column(field.name), field), field) for field in wanted]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch.select([])
