@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from ...operators.arrays.layout import arrow_positions
 from ...operators.arrays.retype import unnamed
 from ...operators.changes.event_time.window_closing import IDLE
 from ...operators.changes.kept.state_format import check_version
@@ -20,7 +21,6 @@ from ...operators.changes.network.schedule import Watched
 from ...operators.changes.retraction_check import NotThere
 from ...operators.changes.values.epoch_result import EpochResult
 from ...operators.changes.values.evaluator import Evaluators
-from ...operators.core.batches import batch_of
 from ...operators.core.interrupts import interrupted, unwatched
 from ...operators.core.operator import UNBOUNDED, StateReader, StateWriter
 from ...operators.core.piece import FilePiece, FileVersion, Piece
@@ -115,6 +115,7 @@ class ContinuousComputation:
             self.close()
             raise
         self._outside = Conform(prepared.columns, "the result")
+        self._result_schema = self._outside.taken_from(self._network.schema)
 
     def _engine(self) -> Instance:
         if self._instance is None:
@@ -275,7 +276,7 @@ class ContinuousComputation:
         for table, rows, schema in zip(self._side_tables, beside, self._network.beside, strict=True):
             for _ in table.changes.rows(number, self._batches(rows, schema, table.conform)):
                 """The rows of a side table are not part of the result."""
-        changes = self._batches(result, self._network.schema, self._outside)
+        changes = self._batches(result, self._result_schema, self._outside)
         yield from changes if self.write is None else self.write.rows(number, changes)
 
     def check(self, more: int = 0) -> None:
@@ -312,7 +313,7 @@ class ContinuousComputation:
         for part in result.parts(rows_within(BATCH_BYTES, result.row_bytes, _BATCH_ROWS)):
             rows = conform(part.rows.to_batch(schema))
             check_rows(rows, self._memory_limit, "the result")
-            yield batch_of([*rows.columns, pa.array(part.weights)], rows.num_rows, rows.schema.append(WEIGHT_FIELD))
+            yield rows.append_column(WEIGHT_FIELD, arrow_positions(part.weights))
 
     # ------------------------------------------------------------------------------------------------- the rest
 

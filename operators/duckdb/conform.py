@@ -56,6 +56,12 @@ class Conform:
                 )
         return batch_of(columns, batch.num_rows, self._schema)
 
+    def taken_from(self, schema: pa.Schema) -> pa.Schema:
+        """The schema in which rows of `schema` are best made: that of this converter, where no value is converted or
+        checked.
+        """
+        return schema if self._required or schema.types != self._schema.types else self._schema
+
     def _plan(self, schema: pa.Schema) -> tuple[Convert | None, ...]:
         if len(schema) != len(self._schema):
             raise InternalError(
