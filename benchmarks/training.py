@@ -2,7 +2,8 @@
 
 Rows of 20 numbers, or of 2,048 tokens, from Parquet files, shuffled within windows, as NumPy arrays. The peers read the
 same files with `pyarrow.dataset` and with DuckDB, and shuffle the same windows with NumPy. DuckDB's scan without a
-shuffle bounds what reading alone takes. CPU time is that of this process and its children, such as Tidegate's server.
+shuffle bounds what reading alone takes; a program of pyarrow and NumPy alone, on two threads, is the floor. CPU
+time is that of this process and its children, such as Tidegate's server.
 
 Other peers are measured after that, once, where they are installed. Ray Data shuffles within a buffer of a window; the
 start of its processes counts.
@@ -27,6 +28,7 @@ from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .services import embedded, served
 from .settings import Settings
+from .training_floor import floor
 from .training_peers import missing, row_by_row, with_ray
 from .training_ranks import ONE_RANK, TWO_RANKS, ranks
 from .training_rows import COLUMNS, LISTS, TOKENS, WIDE, Kind, dataset, load, loader, read_all, scan, shuffled
@@ -35,6 +37,7 @@ ONE_BY_ONE = 200
 """Peers that hand rows out one by one read one row of so many."""
 DATASET, STATEMENT = "pyarrow.dataset, shuffled by NumPy", "DuckDB, shuffled by NumPy"
 SCAN = "DuckDB's scan, not shuffled"
+FLOOR = "the floor: pyarrow and NumPy alone"
 EMBEDDED, REMOTE = "Tidegate embedded", "Tidegate gRPC"
 
 Others: TypeAlias = Sequence[tuple[int, Runs]]
@@ -47,7 +50,8 @@ def run(settings: Settings) -> Report:
     with ExitStack() as stack:
         clients = _clients(settings, stack)
         of_ranks = ranks(clients[REMOTE], folder, rows, stack)
-        runs, used = _interleaved({**_readers(WIDE, clients, folder, rows), **of_ranks}, settings.rounds)
+        floors = {FLOOR: partial(floor, WIDE, folder, rows)}
+        runs, used = _interleaved({**_readers(WIDE, clients, folder, rows), **floors, **of_ranks}, settings.rounds)
         others = _others(WIDE, folder, rows)
         speed = rows / Spread.of(runs.seconds[EMBEDDED]).median
         client = clients[EMBEDDED]
