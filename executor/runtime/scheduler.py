@@ -84,10 +84,13 @@ class Slot:
 
 
 class Scheduler:
-    """Runs works on a few threads, which start with the first work that needs one and end with `close`."""
+    """Runs works on a few threads, which start with the first work that needs one and end with `close`. At most
+    `task_threads` of them, or two, work for one task at a time.
+    """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, task_threads: int | None = None) -> None:
         self._limit = threads
+        self._task_threads = task_threads or threads
         self._lock = threading.RLock()
         self._condition = threading.Condition(self._lock)
         self._queue: FairQueue[Slot] = FairQueue()
@@ -117,7 +120,7 @@ class Scheduler:
     @property
     def helpers(self) -> int:
         """The number of threads that may help one task at a time, so that one thread is left for other tasks."""
-        return max(1, self._limit - 2)
+        return max(1, min(self._limit - 1, self._task_threads) - 1)
 
     def submit(self, slot: Slot, *, wake: bool = True) -> None:
         """Put a work in line. Without `wake` the caller lends the work a thread, or calls `wake` afterwards."""

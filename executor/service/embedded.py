@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from ...operators.core.machine import usable_cpus
 from ...operators.indexes.sql import Database, sqlite
@@ -20,6 +21,9 @@ from ..runtime.service_folder import ServiceFolder
 from .manager import TaskManager
 from .plan_engine import PlanEngine
 from .spark_entry import SparkPlace
+
+_LEAST_THREADS: Final = 4
+"""Tasks that wait, for example for files, hold threads that compute nothing."""
 
 
 def open_service(
@@ -100,7 +104,8 @@ def open_service(
     manager = TaskManager(
         engine,
         folder=folder.path,
-        threads=threads or max(4, usable_cpus()),
+        threads=threads or max(_LEAST_THREADS, usable_cpus()),
+        task_threads=threads or usable_cpus(),
         checkpoint_root=checkpoint_root,
         defaults=defaults,
         principals=principals,

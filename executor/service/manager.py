@@ -71,6 +71,7 @@ class TaskManager:
         *,
         folder: Path,
         threads: int,
+        task_threads: int | None = None,
         checkpoint_root: Path | None = None,
         defaults: TaskOptions | None = None,
         principals: bool = False,
@@ -84,7 +85,7 @@ class TaskManager:
         self.folder = folder
         self._ownership = Ownership(principals)
         self._checkpoints = CheckpointRoot(checkpoint_root, self._ownership)
-        self._scheduler = Scheduler(threads)
+        self._scheduler = Scheduler(threads, task_threads)
         self._timers = Timers()
         self._staging = Staging(self.folder / "staged", self.defaults.spill_quota, self._timers)
         self._ended = ended

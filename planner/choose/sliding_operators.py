@@ -23,7 +23,9 @@ from ..ir.walk import unroll
 from ..sql.states import states_of
 
 _SLICED: Final = frozenset({"time_slice", "calendar_slice"})
-_KEYS: Final = (t.Integer, t.String, t.VarChar, t.Binary)
+_NUMBERS: Final = (t.Integer,)
+_NUMBERED: Final = (t.Integer, t.String, t.VarChar, t.Binary)
+"""The types of keys below sliding windows. Those that are no whole numbers are numbered."""
 _IN_ARRAYS: Final = frozenset({"sum", "count", "min", "max"})
 
 Change = Callable[[ir.Relation], ir.Relation]
@@ -69,7 +71,9 @@ def sliding_operators(*, tumbling: bool = False) -> Change:
 def _operator(relation: ir.Relation, references: OuterReferences, tumbling: bool) -> ir.Relation:
     match relation:
         case ir.Aggregate() if tumbling and _is_tumbling(relation) and references.of(relation).closed:
-            return _in_arrays(relation) or relation
+            return _in_arrays(relation, _NUMBERS) or relation
+        case ir.PartialAggregate() if is_sliced(relation) and references.of(relation).closed:
+            return _in_arrays(relation, _NUMBERS) or relation
         case ir.SlidingAggregate() if without_numbers(relation) is None and references.of(relation).closed:
             return _windows(relation, _slices(relation), len(relation.keys))
         case ir.FinalSlidingAggregate() if without_numbers(relation) is None:
@@ -92,26 +96,30 @@ def slices_of(relation: ir.SlidingAggregate, below: ir.Relation) -> ir.PartialAg
 
 def _slices(relation: ir.SlidingAggregate) -> ir.Relation:
     slices = slices_of(relation, relation.input)
-    return _in_arrays(slices) or slices
+    return _in_arrays(slices, _NUMBERED) or slices
 
 
 def _is_tumbling(aggregate: ir.Aggregate) -> bool:
     """Tests whether an aggregate is one of windows of time that share no row, in which no row without a time is."""
-    if not aggregate.keys or aggregate.grouping_sets != (tuple(range(len(aggregate.keys))),):
+    return aggregate.grouping_sets == (tuple(range(len(aggregate.keys))),) and is_sliced(aggregate)
+
+
+def is_sliced(aggregate: ir.PartialAggregate | ir.Aggregate) -> bool:
+    """Tests whether the first key numbers slices of time."""
+    if not aggregate.keys:
         return False
     mark = aggregate.keys[0]
     return isinstance(mark, ir.Call) and mark.function.name in _SLICED and not mark.type.nullable
 
 
-def _in_arrays(aggregate: ir.PartialAggregate | ir.Aggregate) -> ir.DenseSlices | None:
-    """The groups of slices in arrays, if all keys are whole numbers, and all measures are counts and sums, least and
-    greatest values of whole numbers. Parts of groups may have keys that are numbered. (Whole groups of Parquet files by
-    texts cost less in DuckDB, which reads texts in dictionaries.)
+def _in_arrays(aggregate: ir.PartialAggregate | ir.Aggregate, key_types: tuple[type, ...]) -> ir.DenseSlices | None:
+    """The groups of slices in arrays, if all keys have these types, and all measures are counts and sums, least and
+    greatest values of whole numbers. (Groups of Parquet files by texts that are no parts of sliding windows cost less
+    in DuckDB, which reads texts in dictionaries.)
     """
     states = [states_of(measure) for measure in aggregate.measures]
     arguments = [one for measure in aggregate.measures for one in measure.arguments if not isinstance(one, str)]
     numbers = all(isinstance(typed.type, t.Integer) for typed in (aggregate.keys[0], *arguments))
-    key_types = _KEYS if isinstance(aggregate, ir.PartialAggregate) else t.Integer
     numbers = numbers and all(isinstance(key.type, key_types) for key in aggregate.keys)
     if not numbers or not all(own and {state.function for state in own} <= _IN_ARRAYS for own in states):
         return None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
+from ..choose.sliding_operators import is_sliced
 from ..ir.building import columns, project
 from ..ir.visit import is_column
 from ..sql.states import State, states_of
@@ -89,8 +90,9 @@ class _Aggregating:
         groups = self._movement.closed(estimate, [partial])
         yield self._final(groups.whole, Placement.WHOLE, rows)
         yield self._final(groups.best(Placement.ONE), Placement.ONE, rows)
-        if keys:
-            hashed = self._movement.hashed(groups, tuple(range(keys)))
+        first = (0, 1) if is_sliced(self._relation) else (0,)  # without the slice, as windows are joined by other keys
+        for hashed_keys in (tuple(range(begin, keys)) for begin in first if begin < keys):
+            hashed = self._movement.hashed(groups, hashed_keys)
             yield self._final(hashed, Placement.SHARES, self._each(rows), hashed.hashed)
 
     def _final(

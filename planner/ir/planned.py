@@ -86,8 +86,8 @@ class SlidingWindows(_FinalSliding):
 class DenseSlices(Node):
     """Groups by keys that are whole numbers, or texts or bytes behind the first one. `keys`, and what `measures` read,
     are columns of the input; the first key may be slices of a column of times (`time_slice`), whose nulls are in none.
-    It is an `Aggregate` if groups are `whole`. If not, it is a `PartialAggregate` below `SlidingWindows`, of which a
-    group may come out in several rows.
+    It is an `Aggregate` if groups are `whole`. If not, it is a `PartialAggregate` of which a group may come out in
+    several rows.
     """
 
     input: Relation

@@ -77,13 +77,27 @@ def test_who_waits_advances_what_is_waited_for(tmp_path: Path, scheduler: Schedu
     assert counting.closed
 
 
-@pytest.mark.parametrize(("threads", "asked"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 6), (20, 9)])
+@pytest.mark.parametrize(
+    ("threads", "of_a_task", "asked"),
+    [
+        (1, None, 1),
+        (2, None, 1),
+        (3, None, 1),
+        (4, None, 2),
+        (8, None, 6),
+        (20, None, 9),
+        (4, 1, 1),
+        (4, 2, 1),
+        (4, 3, 2),
+        (8, 8, 6),
+    ],
+)
 def test_an_epoch_asks_for_no_more_helpers_than_leave_a_thread_to_other_tasks(
-    threads: int, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    threads: int, of_a_task: int | None, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more thread is its own, and no helper is without a run."""
     helpers: list[Slot] = []
-    with closing(Scheduler(threads)) as running:
+    with closing(Scheduler(threads, of_a_task)) as running:
         monkeypatch.setattr(running, "submit", helpers.append)
         epoch = EpochScheduler(running)
         exchange = exchange_of(tmp_path, epoch)
