@@ -33,7 +33,7 @@ def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The rows of one batch or more in one batch."""
     if len(batches) == 1:
         return batches[0]
-    return pa.concat_batches(batches, memory_pool=_POOL if wide_bytes(batches[0]) else None)
+    return pa.concat_batches(batches, memory_pool=_POOL if wide_bytes(batches[-1]) else None)
 
 
 def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
