@@ -141,6 +141,7 @@ class EpochScheduler:
                     self._step_ended.wait(_INTERRUPT_AGAIN_SECONDS)
         for run in reversed(self._runs):
             _close(run)
+        self._runs.clear()  # else drivers, exchanges and this object refer to each other
 
     def take(self, helper: Slot) -> Driver | None:
         """A driver to advance ahead, marked as busy. Without one the helper rests, and the answer is None."""

@@ -158,6 +158,8 @@ class ParallelRun:
         finally:
             self._scheduler.close()
             self._count()
+            self._fed.clear()  # else the drivers behind it refer back to this object
+            self._results.clear()
 
     # -------------------------------------------------------------------------------------------------- exchanges
 

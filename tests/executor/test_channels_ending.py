@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from tidegate.executor.exchange.exchange import Exchange
 from tidegate.planner.ir import Routing
 from tidegate.planner.physical.pipelines import PhysicalPlan, Start
 from tidegate.proto.errors import TaskCancelled, TaskFailed
@@ -16,6 +19,7 @@ from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, OnErro
 
 from ..shaking import shaken
 from .channel_plans import Running, exchange, fragment, inline, pipeline, plan, receive, running, scan, summed
+from .exchanging import SECONDS
 
 POISON = -13
 CHECKED = f"CASE WHEN c1 = {POISON} THEN error('a row is poison') ELSE c1 END"
@@ -145,3 +149,19 @@ def test_with_one_channel_and_no_exchange_one_instance_has_all_the_memory(tmp_pa
         assert task.run(t=inline([1]), u=inline([2])) == [(1, 1), (2, 2)]
         instance = task.engine.pool.taken[0]
         assert instance.settings.memory_limit == 800 << 20
+
+
+@THREADS
+def test_an_ended_epoch_leaves_no_exchange_to_the_garbage_collector(threads: int, tmp_path: Path) -> None:
+    with running(poisoned(3, producer=True), tmp_path, threads=threads) as task:
+        gc.collect()
+        gc.disable()
+        try:
+            assert values(task, task.seal(t=inline(ROWS, ROWS, batch_rows=10_000))) == ROWS
+            deadline = time.monotonic() + SECONDS
+            while exchanges := [thing for thing in gc.get_objects() if isinstance(thing, Exchange)]:
+                assert time.monotonic() < deadline, f"{len(exchanges)} exchanges are left"
+                exchanges.clear()
+                time.sleep(0.01)  # a thread that helped may be leaving the epoch
+        finally:
+            gc.enable()
