@@ -23,7 +23,7 @@ from ...operators.changes.event_time.floor import Floor, Value, floor_of_slices,
 from ...operators.changes.event_time.interval_closing import Near
 from ...operators.changes.event_time.on_time import OnTime
 from ...operators.changes.event_time.window_closing import MOST, CalendarClosing, DatedClosing, SliceClosing
-from ...operators.changes.group import Group
+from ...operators.changes.group import Group, SliceGroups
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
 from ...operators.changes.recompute import Recompute
@@ -89,7 +89,7 @@ class ChangeOperatorFactory:
             case SelectNode():
                 return Select(node.schema, node.columns)
             case ComputeNode():
-                return Compute(node.input.schema, node.schema, self._computing(node))
+                return Compute(node.input.schema, node.schema, self._computing(node), node.sliced)
             case DifferenceNode():
                 return Difference(node.schema)
             case JoinNode():
@@ -107,6 +107,11 @@ class ChangeOperatorFactory:
                     floor=self._floor(node),
                 )
             case GroupNode():
+                closing = self._closing(node)
+                if closing is not None:
+                    return SliceGroups(
+                        node.input.schema, node.key, node.measures, node.schema, closing, plan_path=node.plan_path
+                    )
                 return Group(
                     node.input.schema,
                     node.key,
@@ -238,7 +243,6 @@ class ChangeOperatorFactory:
                 else self._evaluator(states.sql, [node.input.schema], states.schema, node.plan_path),
                 plan_path=node.plan_path,
             )
-        assert evaluate is not None
         in_order = not isinstance(node.input, GroupNode)
         return FinalWindows(
             node.input.schema, node.schema, closing, evaluate, in_order=in_order, plan_path=node.plan_path

@@ -16,12 +16,15 @@ from .values.change import Change, Rounds
 
 
 class Kept(NamedTuple):
-    """Rows that an operator keeps: their name in a checkpoint, and their schema."""
+    """Rows that an operator keeps: their name and version in a checkpoint, their schema, and the earlier versions that
+    the operator reads, too.
+    """
 
     name: str
     arrangement: Arrangement
     schema: pa.Schema
     version: int = VERSION
+    earlier: Container[int] = ()
 
 
 class ChangeOperator(ABC):
@@ -84,8 +87,8 @@ class ChangeOperator(ABC):
 
     def save(self, state: StateWriter) -> None:
         """Write the state that is kept over epochs."""
-        for rows in self.kept():
-            save_arrangement(state, *rows)
+        for name, arrangement, schema, version, _ in self.kept():
+            save_arrangement(state, name, arrangement, schema, version)
 
     def load(self, state: StateReader) -> None:
         """Take the state back, in an operator that has received nothing."""

@@ -7,10 +7,10 @@ of its groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +18,24 @@ from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
 from ..core.interrupts import beside, look
+from ..core.operator import UNBOUNDED, StateWriter
 from .change_operator import Kept
-from .event_time.floor import Floor
+from .event_time.floor import Floor, floor_of_slices
 from .event_time.forgetting import Forgetting
+from .event_time.timed_rows import TimedRows, numbers_of
+from .event_time.window_closing import IDLE, MOST, NEVER, SliceClosing
 from .kept.arrangement import Arrangement
+from .kept.held_state import SettledRuns
+from .kept.matching_entries import History
 from .kept.present import sums_at
+from .kept.state_format import VERSION
 from .keyed_operator import Answer, Keyed, together
-from .values.change import Change, Numbers, Rounds, has_large_weights
+from .values.change import Change, Numbers, Rounds, all_one, has_large_weights
 from .values.consolidate import consolidate
+from .values.dense_sums import DenseSums
 from .values.extremes import Extremes
 from .values.limbs import TooLarge, limbs_of, split, to_decimal, to_int64
+from .values.portions import portions_with_room
 from .values.rows import Rows
 from .values.value_columns import Column, FixedColumn, Index, column
 
@@ -55,6 +63,11 @@ class Extreme:
 
 
 GroupMeasure: TypeAlias = Count | Sum | Extreme
+
+_GIVEN_ONCE: Final = 2
+"""The version of a checkpoint whose open slices were not given out. In the first one they were, as far as they went."""
+_COPIES: Final = 2
+"""The copies of a key's values that are in memory while they are put in order."""
 
 
 class Group(Keyed):
@@ -98,31 +111,43 @@ class Group(Keyed):
             yield Kept(f"values-{at}", extremes.values, extremes.schema)
 
     def _absorb(self, change: Change) -> None:
+        change = self._summable(change)
+        keys = change.rows.select(self._key)
+        numbers = self._numbers_of(change)
+        matrix = numbers[0] if len(numbers) == 1 else beside(partial(_as_matrix, numbers), len(change))
+        self._tallies.insert_numbers(keys, matrix, change.rounds, keys)
+        self._keep_values(change, keys)
+
+    def _summable(self, change: Change) -> Change:
+        """The change, consolidated if a row has too many copies to be summed. An error if it still has."""
         if any(isinstance(measure, Sum) for measure in self._measures) and has_large_weights(change):
             change = consolidate(change)
             if has_large_weights(change):
                 sentence = f"{self._plan_path}: a row with 2**31 copies or more cannot be summed"
                 raise ExecutionError(sentence, reason="OVERFLOW")
-        keys = change.rows.select(self._key)
-        numbers = [change.weights[:, None]]
+        return change
+
+    def _numbers_of(self, change: Change) -> list[Numbers]:
+        """The numbers of the rows that tallies sum: their weights, then those of each measure."""
+        numbers = [change.weights]
         for measure in self._measures:
             look()
             match measure:
                 case Count(column=at):
                     if at is not None:
-                        numbers.append((change.weights * _there(change.rows.columns[at]))[:, None])
+                        numbers.append(_there(change.rows.columns[at], change.weights))
                 case Sum(column=at):
                     value = change.rows.columns[at]
-                    numbers.append((change.weights * _there(value))[:, None])
-                    numbers.append(beside(partial(_times, value, change.weights), len(change)))
+                    numbers.append(_there(value, change.weights))
+                    numbers.extend(beside(partial(_times, value, change.weights), len(change)))
                 case Extreme():
                     pass
                 case _:
                     assert_never(measure)
-        matrix = numbers[0][:, 0]
-        if len(numbers) > 1:
-            matrix = beside(lambda: np.concatenate(numbers, axis=1), len(change))
-        self._tallies.insert_numbers(keys, matrix, change.rounds, keys)
+        return numbers
+
+    def _keep_values(self, change: Change, keys: Rows) -> None:
+        """Keep the values that least and greatest values are chosen from."""
         for extremes in self._extremes.values():
             extremes.insert(change, keys)
 
@@ -133,10 +158,14 @@ class Group(Keyed):
 
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         tallies = self._tallies.held(keys, rounds, rows=False)
-        sums = sums_at(tallies.now, (), len(keys)).reshape(len(keys), self._width)
+        return self._answered(keys, sums_at(tallies.now, (), len(keys)), rounds, tallies.history)
+
+    def _answered(self, keys: Rows, sums: Numbers, rounds: Rounds, of_sums: History) -> Answer:
+        """The answer for keys whose numbers are at hand, with the history that the numbers have."""
+        sums = sums.reshape(len(keys), self._width)
         asked = np.arange(len(keys)) if self._always else np.flatnonzero(sums[:, 0] > 0)
         kept = sums if len(asked) == len(keys) else beside(lambda: sums.take(asked, axis=0), len(asked))
-        history = [tallies.history]
+        history = [of_sums]
         columns: list[Column] = []
         position = 1
         for at, (measure, type_) in enumerate(zip(self._measures, self._types, strict=True)):
@@ -173,6 +202,136 @@ class Group(Keyed):
         return FixedColumn(np.where(nulls, 0, values), nulls) if nulls.any() else FixedColumn(values)
 
 
+class SliceGroups(Group):
+    """Groups whose first key is the number of a slice of final windows, which end by `closing`. A group is given out
+    once, when no further row on time is in its slice, and costs nothing but its sums until then. State: the numbers of
+    groups of open slices.
+    """
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        key: Sequence[int],
+        measures: Sequence[GroupMeasure],
+        schema: pa.Schema,
+        closing: SliceClosing,
+        *,
+        plan_path: str,
+    ) -> None:
+        super().__init__(input_schema, key, measures, schema, plan_path=plan_path)
+        self._closing = closing
+        self._timed = TimedRows(self._key_schema.types, self._width)
+        self._tallies = self._timed
+        self._sums = DenseSums(self._width)
+        """Numbers that are not among the tallies yet."""
+        kept = (self._given, *(extremes.values for extremes in self._extremes.values()))
+        self.forgetting = (Forgetting(*((rows, 0) for rows in kept), floor=floor_of_slices(closing)),)
+
+    @classmethod
+    def state_name(cls) -> str:
+        """That of the operator which kept the same groups in earlier versions."""
+        return Group.state_name()
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._sums.nbytes
+
+    @property
+    def touched(self) -> int:
+        return super().touched + self._sums.touched
+
+    def decide(self, rounds: Rounds) -> Iterator[Change]:
+        parts = [item for item in self._agenda.take(rounds) if isinstance(item, Change)]
+        self._absorb_all(parts)
+        return iter(())
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        end = self._end_of_closed(watermark)
+        if end is not None:
+            yield from self._closed(end)
+        yield from super().advance(watermark)
+
+    def kept(self) -> Iterable[Kept]:
+        for kept in super().kept():
+            yield kept._replace(version=_GIVEN_ONCE, earlier=(VERSION,)) if kept.name == "tallies" else kept
+
+    def save(self, state: StateWriter) -> None:
+        if not isinstance(state, SettledRuns):
+            self._settle_sums()
+            self._timed.cut()  # a checkpoint does not say which slices are closed
+        super().save(state)
+
+    def _absorb(self, change: Change) -> None:
+        change = self._summable(change)
+        if not len(change):
+            return
+        keys, numbers = change.rows.select(self._key), self._numbers_of(change)
+        if not self._sums.add(keys, numbers):
+            self._settle_sums()
+            if not self._sums.add(keys, numbers):
+                matrix = numbers[0] if self._width == 1 else _as_matrix(numbers)
+                self._timed.insert_numbers(keys, matrix, change.rounds)
+        self._keep_values(change, keys)
+
+    def _settle_sums(self) -> None:
+        sums = self._sums.take()
+        if sums is not None:
+            self._timed.insert(sums)
+
+    def _end_of_closed(self, watermark: int | None) -> int | None:
+        """The end of the slices to which no row comes any more: those that a final window has. None if nothing is
+        known.
+        """
+        if watermark is None or watermark == IDLE:
+            return None
+        if watermark == UNBOUNDED:
+            return MOST + 1
+        closing = self._closing
+        return closing.last_closed(closing.ticks.at(watermark)) * closing.step + closing.length
+
+    def _closed(self, end: int) -> Iterator[Change]:
+        """The groups of slices before `end`, which are let go."""
+        tallies = self._tallies_before(end)
+        given_before = self._given_before(end)
+        keys = tallies.rows
+        sizes = self._sizes(keys) if len(keys) else None
+        portions: Iterable[Index] = (np.arange(len(keys)),) if sizes is None else portions_with_room(sizes, _COPIES)
+        parts = [] if given_before is None else [given_before.negated()]
+        for some in portions:
+            change = self._answers(keys.take(some), tallies.weights.take(some, axis=0))
+            if given_before is None:
+                yield change
+            else:
+                parts.append(change)
+        if given_before is not None:
+            yield consolidate(Change.joined(parts))
+        self._timed.drop_below(end)
+
+    def _tallies_before(self, end: int) -> Change:
+        sums = self._sums.take(end)
+        if sums is not None and not self._timed.rows:
+            return sums
+        if sums is not None:
+            self._timed.insert(sums)
+        return self._timed.between(NEVER, end)
+
+    def _answers(self, keys: Rows, sums: Numbers) -> Change:
+        nothing: Index = np.empty(0, dtype=np.int64)
+        answer = self._answered(keys, sums, (), (nothing, ()))
+        return Change(keys.take(answer.asked).beside(answer.rows), answer.weights)
+
+    def _given_before(self, end: int) -> Change | None:
+        """The groups that were given out while their slice was open, before a checkpoint of an earlier version."""
+        if not self._given.rows:
+            return None
+        groups = self._given.contents()
+        before = np.flatnonzero(numbers_of(groups.rows) < end)
+        if not len(before):
+            return None
+        self._given.retain(lambda rows: numbers_of(rows) >= end)
+        return groups.take(before)
+
+
 def _numbers(measure: GroupMeasure, schema: pa.Schema) -> int:
     match measure:
         case Count(column=None) | Extreme():
@@ -185,11 +344,17 @@ def _numbers(measure: GroupMeasure, schema: pa.Schema) -> int:
             assert_never(measure)
 
 
-def _times(value: Column, weights: Numbers) -> Numbers:
-    limbs: Numbers = split(value) * weights[:, None]
-    return limbs
+def _as_matrix(numbers: Sequence[Numbers]) -> Numbers:
+    """The numbers of each row, in a row of a matrix."""
+    return np.stack(numbers, axis=1)
 
 
-def _there(value: Column) -> Numbers:
+def _times(value: Column, weights: Numbers) -> list[Numbers]:
+    parts = split(value)
+    return parts if all_one(weights) else [part * weights for part in parts]
+
+
+def _there(value: Column, weights: Numbers) -> Numbers:
+    """The weights, 0 where the value is null."""
     nulls = value.nulls()
-    return np.ones(len(value), dtype=np.int64) if nulls is None else (~nulls).astype(np.int64)
+    return weights if nulls is None else weights * ~nulls

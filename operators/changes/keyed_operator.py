@@ -93,14 +93,7 @@ class Keyed(ChangeOperator):
         parts = [item for item in items if isinstance(item, Change)]
         items.clear()  # whose rows may be long
         held = sum(keys.nbytes for keys in touched)  # wide keys are those of the changes, and keep them in memory
-        self._deciding = max(held, sum(part.nbytes for part in parts))
-        for change in _together(parts):
-            size = change.nbytes
-            need_room(size)
-            _FREED.add_bytes(change.rows.long_bytes)  # numbers are fast to take again only from kept memory
-            self._absorb(change)
-            del change
-            self._deciding = max(self._deciding - size, held) if parts else held
+        self._absorb_all(parts, held)
         while touched:
             keys = touched.pop()
             for some in self._portions(keys):
@@ -110,6 +103,17 @@ class Keyed(ChangeOperator):
                     self._put_down(some, (answer.history, before.history), rounds)
                 yield from self._differences(some, answer, before.now, rounds)
             self._deciding -= keys.nbytes
+
+    def _absorb_all(self, parts: list[Change], held: int = 0) -> None:
+        """Absorb the changes of the list, which is emptied, while `held` bytes of their keys stay in memory."""
+        self._deciding = max(held, sum(part.nbytes for part in parts))
+        for change in _together(parts):
+            size = change.nbytes
+            need_room(size)
+            _FREED.add_bytes(change.rows.long_bytes)  # numbers are fast to take again only from kept memory
+            self._absorb(change)
+            del change
+            self._deciding = max(self._deciding - size, held) if parts else held
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("given", self._given, self.schema)

@@ -27,6 +27,7 @@ from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
+from ...operators.changes.values.sliced_rows import SlicedRows
 from ...operators.changes.window import WindowReach
 from ..analysis.rising import Rising
 from ..ir.walk import each_once
@@ -78,15 +79,15 @@ class SelectNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComputeNode:
-    """A computation on each row alone. `sql` reads the row's number behind the row's columns, and gives the number as
-    its last column. `rising` has the columns that rise with a column of the input.
-    """
+    """A computation on each row alone. `sql` reads the row's number behind its columns, and gives it as the last one.
+    `rising`: the columns that rise with a column of the input. `sliced` gives the same rows without SQL if it can."""
 
     input: ChangeNode
     sql: str
     schema: pa.Schema
     plan_path: str
     rising: Mapping[int, Rising] = field(default_factory=dict)
+    sliced: SlicedRows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,9 +245,9 @@ class OnTimeNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FinalWindowsNode:
     """Windows of time, each once. The input's first column is the slice, the next `keys` columns are the keys. `sql`
-    reads the numbers of the first and the last wanted window behind a row's columns. Windows that overlap are put
-    together from `states` of slices, if they can be: then `sql` reads their number, the keys and the joined states;
-    these are the row if it is None. `slice_sql` gives the number of a tick's slice, for windows of a calendar.
+    reads the numbers of the first and the last wanted window behind a row's columns; if it is None, these are the row.
+    Windows that overlap are put together from `states` of slices, if they can be: then `sql` reads their number, the
+    keys and the joined states. `slice_sql` gives the number of a tick's slice, for windows of a calendar.
     """
 
     input: ChangeNode

@@ -146,7 +146,7 @@ DOORS: Final = {
     "operators/writing": "formats matching_columns modes part_writer staged_write table_folder",
     "planner": "dialect meaning prepare prepare_changes",
     "planner/changes": "change_nodes lower_changes",
-    "planner/changes/event_time": "floors kept_state lower_final_joins lower_final_windows",
+    "planner/changes/event_time": "floors kept_state lower_final_joins lower_final_windows slices_of_rows",
     "planner/changes/unnesting": "__init__",
     "planner/choose": "choose_loops sliding_operators sorted_operators",
     "planner/cut": "column_selection cut divide fragments kernels operated",

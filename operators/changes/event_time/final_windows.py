@@ -99,7 +99,8 @@ class ClosingWindows(ChangeOperator):
 class FinalWindows(ClosingWindows):
     """The operator for windows that share no slice, or that are computed from all of their rows. `evaluate` takes rows,
     then the numbers of the first and the last window that are wanted. It returns the windows' rows. It takes the rows
-    `in_order`, or the exact numbers of slices, in any order.
+    `in_order`, or the exact numbers of slices, in any order. Without it, each row is a window, and its slice the
+    window's number.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class FinalWindows(ClosingWindows):
         input_schema: pa.Schema,
         schema: pa.Schema,
         closing: SliceClosing,
-        evaluate: Evaluator,
+        evaluate: Evaluator | None,
         *,
         in_order: bool,
         plan_path: str,
@@ -121,6 +122,8 @@ class FinalWindows(ClosingWindows):
         change = self._rows.between(NEVER, last * self._closing.step + self._closing.length)
         if not len(change):
             return None
+        if self._evaluate is None:
+            return change
         rows = change.rows
         if self._in_order:
             rows = rows_in_order(change, self._input_schema, f"{self._plan_path}: FinalWindows")

@@ -82,7 +82,7 @@ class ExactSums(StateNumbers):
         self.parts = (*[Part(np.add, 0)] * self._words, PRESENT)
 
     def kept(self, states: Column) -> Kept:
-        return [*np.ascontiguousarray(split(states)[:, : self._words].T), _present(states)]
+        return [*split(states)[: self._words], _present(states)]
 
     def column(self, kept: Kept) -> Column:
         *words, present = self.numbers(kept)

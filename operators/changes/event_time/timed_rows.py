@@ -26,8 +26,8 @@ class TimedRows(Arrangement):
     Taking rows away costs nothing for rows that are left: a run is cut when most of it is gone.
     """
 
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        super().__init__(types, (0,), depth=0, packs=False)
+    def __init__(self, types: Sequence[pa.DataType], width: int = 1) -> None:
+        super().__init__(types, (0,), depth=0, width=width, packs=False)
         self._types_of_rows = tuple(types)
         self._low = _LEAST
 
@@ -43,19 +43,27 @@ class TimedRows(Arrangement):
                 parts.append(run.pick(np.arange(start, end)))
         self.looked_at += sum(map(len, parts))
         if not parts:
-            return Change(Rows.empty(self._types_of_rows), np.empty(0, dtype=np.int64))
+            return Change(Rows.empty(self._types_of_rows), self._nothing.weights)
         return consolidate(Change.concat(parts))
 
     def drop_below(self, low: int) -> None:
         """Take away the rows whose numbers are less than `low`. The bound never goes back."""
         self._low = max(low, self._low)
+        self._cut(0.5)
+
+    def cut(self) -> None:
+        """Give back the memory of all rows that were taken away."""
+        self._cut(0.0)
+
+    def _cut(self, share: float) -> None:
+        """Cut the runs of which more than this share is gone."""
         left = []
         for run in self._runs:
             gone = int(run.key_hashes.searchsorted(_words(np.array([min(self._low, MOST)])))[0])
             if self._low > MOST:
                 gone = len(run)
             if gone < len(run):
-                left.append(run.take(np.arange(gone, len(run))) if 2 * gone >= len(run) else run)
+                left.append(run.take(np.arange(gone, len(run))) if gone > share * len(run) else run)
         if len(left) != len(self._runs) or any(new is not old for new, old in zip(left, self._runs, strict=True)):
             self._runs, self._runs_bytes = left, None
 

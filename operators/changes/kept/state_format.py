@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -38,15 +38,23 @@ def save_arrangement(
 
 
 def load_arrangement(
-    state: StateReader, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
+    state: StateReader,
+    name: str,
+    arrangement: Arrangement,
+    schema: pa.Schema,
+    version: int = VERSION,
+    earlier: Container[int] = (),
 ) -> None:
-    """Load the table of `save_arrangement` into an empty arrangement of the same form. It gets the same runs."""
+    """Load the table of `save_arrangement` into an empty arrangement of the same form. It gets the same runs. Tables of
+    `earlier` versions are read, too.
+    """
     if isinstance(state, HeldState):
         for run in state.runs(name):
             arrangement.insert_run(run)
         return
     written_version, tables = state.read_parts(name)
-    check_version(name, written_version, version)
+    if written_version not in earlier:
+        check_version(name, written_version, version)
     for table in tables:
         packed = _packed_run(name, table, schema)
         if packed is not None and arrangement.takes(packed):

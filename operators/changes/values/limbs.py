@@ -26,21 +26,23 @@ def limbs_of(type_: pa.DataType) -> int:
     return 4 if kinds.is_decimal(type_) else 3
 
 
-def split(column: Column) -> Numbers:
-    """The parts of each value, the lowest first, in a row for each value. The parts of a null are 0."""
+def split(column: Column) -> list[Numbers]:
+    """The parts of all values, the lowest first: an array for each part. The parts of a null are 0."""
     if isinstance(column, FixedColumn):
         values = column.values
         if values.dtype == np.uint64:
             low, high = (values & np.uint64(_LOW)).astype(np.int64), (values >> np.uint64(32)).astype(np.int64)
-            return np.stack([low, high, np.zeros(len(values), dtype=np.int64)], axis=1)
-        wide = values.astype(np.int64)
-        return np.stack([wide & _LOW, wide >> _BITS, np.zeros(len(wide), dtype=np.int64)], axis=1)
+            return [low, high, np.zeros(len(values), dtype=np.int64)]
+        wide = values.astype(np.int64, copy=False)
+        return [wide & _LOW, wide >> _BITS, np.zeros(len(wide), dtype=np.int64)]
     assert isinstance(column, ArrowColumn)
     words = _words(column.array)
     low, high = words[:, 0], words[:, 1]
     # The upper half of an unsigned word, without its sign.
-    parts = np.stack([low & _LOW, (low >> _BITS) & _LOW, high & _LOW, high >> _BITS], axis=1)
-    parts[column.array.is_null().to_numpy(zero_copy_only=False)] = 0
+    parts = [low & _LOW, (low >> _BITS) & _LOW, high & _LOW, high >> _BITS]
+    if column.array.null_count:
+        there = column.array.is_valid().to_numpy(zero_copy_only=False)
+        parts = [part * there for part in parts]
     return parts
 
 

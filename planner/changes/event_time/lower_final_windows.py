@@ -172,7 +172,7 @@ def _sliced(
     if states is not None:
         sql = None if slices is not None and slices.plain else _of_joined_states(windows)
     elif slices is not None:
-        sql = _windows_of_slices(windows, closing)
+        sql = None if slices.plain and closing.length == closing.step == 1 else _windows_of_slices(windows, closing)
     else:
         base = leaf((*types, INT64, INT64), plan_path)
         sql = render(_wanted(_over(relation, base, positions), closing), [base])
