@@ -13,9 +13,9 @@ from .split_book import AcceptedSplit
 
 def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str], barrier: Said = NOTHING) -> Watermarks:
     """The least watermark of each source's splits that say one, or the barrier's if that is later. A source that has
-    ended, or is idle, holds no watermark back.
+    ended, or is idle, holds no watermark back: what its last splits say does not matter any more.
     """
-    watermarks: dict[str, int | None] = dict.fromkeys(ended, UNBOUNDED)
+    watermarks: dict[str, int | None] = {}
     for name, some in splits.items():
         if some:
             said = [split.watermark for split in some if split.watermark is not None]
@@ -23,7 +23,7 @@ def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str],
     for name, word in barrier.items():
         so_far = watermarks.get(name)
         watermarks[name] = word if so_far is None else max(word, so_far)
-    return watermarks
+    return watermarks | dict.fromkeys(ended, UNBOUNDED)
 
 
 def barrier_watermark(watermark: int | None) -> int | None:

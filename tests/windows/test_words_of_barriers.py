@@ -44,6 +44,17 @@ def test_of_the_words_of_splits_and_of_their_barrier_the_later_one_counts(either
             assert sorted(task.read_epoch().column("window_start").to_pylist()) == [0, 10]
 
 
+def test_a_source_that_ends_holds_no_window_back_by_the_watermark_of_its_last_split(either: tidegate.Client) -> None:
+    with continuous(either, per_ten(source("ending").union(source("last")))) as task:
+        task.add_split("ending", rows(1, 12), watermark=5)
+        task.no_more_splits("ending")
+        task.add_split("last", rows(21), watermark=20)
+        task.request_barrier()
+        task.add_split("last", rows(25, 38), watermark=22)
+        task.no_more_splits()
+        assert [(starts(epoch), epoch.watermark) for epoch in task.epochs()] == [([0, 10], 10), ([20, 30], None)]
+
+
 def test_the_later_one_of_rows_and_word_counts(either: tidegate.Client) -> None:
     with continuous(either, per_ten(windows.watermark(source(), "t", delay=5))) as task:
         assert starts(task.run_epoch({"events": rows(1, 12)})) == []
