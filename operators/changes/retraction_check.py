@@ -28,9 +28,9 @@ from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_numbers, save_numbers
-from .values.change import Change, Numbers, has_large_weights
+from .values.change import Change, Numbers, has_large_weights, take_weights
 from .values.rows import Rows
-from .values.value_columns import FixedColumn
+from .values.value_columns import FixedColumn, Mask
 
 _UNCOUNTED: Final = 1 << 18
 """The most hashes that wait to be counted: a deletion counts them, which must not take long."""
@@ -155,16 +155,18 @@ class RetractionCheck(ChangeOperator):
             return ()
         rows, weights = change.rows, change.weights
         ticks: tuple[FixedColumn, ...] = ()
-        marks = passed = np.empty(0, dtype=np.int64)
+        marks = times = np.empty(0, dtype=np.int64)
+        has_time: Mask = np.empty(0, dtype=np.bool_)
         if self._event_time is not None:
             rows = rows.select(range(len(self._rows)))
             marks = numbers_of(change.rows, len(self._rows))
             times, has_time = self._event_time.times(rows, self._rows.get_field_index(self._event_time.column))
-            passed = np.where(has_time, marks - np.minimum(times, marks), 0)
             if self._horizon is not None:
                 checked = np.flatnonzero(has_time & (times >= self._low))
-                rows, weights, ticks = rows.take(checked), weights.take(checked), (FixedColumn(times.take(checked)),)
-                marks, passed = marks.take(checked), passed.take(checked)
+                if len(checked) < len(rows):
+                    rows, weights = rows.take(checked), take_weights(weights, checked)
+                    marks, times, has_time = marks.take(checked), times.take(checked), has_time.take(checked)
+                ticks = (FixedColumn(times),)
         hashes = Rows([FixedColumn(rows.hashes().view(np.int64)), *ticks], len(rows))
         copies = Change(hashes, weights)
         if not ticks:
@@ -179,7 +181,7 @@ class RetractionCheck(ChangeOperator):
                 _Deleted(rows.take(fewer), hashes.take(fewer).select((0,)), marks[fewer] if len(marks) else None)
             )
         if self._deleted and len(marks):
-            late = np.flatnonzero(passed > 0)
+            late = np.flatnonzero(has_time & (times < marks))
             self._late.append(_Behind(numbers_of(hashes).take(late), weights.take(late), marks.take(late)))
         return (change,)
 
