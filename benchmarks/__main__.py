@@ -36,6 +36,7 @@ from . import (
     small_epochs,
     sorted_inputs,
     spark_feed,
+    spark_source,
     static_join,
     streaming_aggregate,
     throughput,
@@ -80,6 +81,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "first-load": first_load.run,
     "spark-feed": spark_feed.run,
     "spark": on_spark.run,
+    "spark-source": spark_source.run,
 }
 ALL = "all"
 

@@ -392,7 +392,7 @@ def test_the_record_of_killed_servers_is_shown_and_says_what_it_lacks(tiny: Sett
 
 @search
 @pytest.mark.usefixtures("spark")  # the cases take the session that is there
-@pytest.mark.parametrize("case", ["spark-feed", "spark"])
+@pytest.mark.parametrize("case", ["spark-feed", "spark", "spark-source"])
 def test_a_case_over_spark_runs_tiny(case: str, tiny: Settings) -> None:
     report = CASES[case](tiny)
     assert report.notes == []
