@@ -115,9 +115,8 @@ class ReadWindow:
     results: Iterable[Iterable[pa.RecordBatch]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ready:
-    """A batch whose columns are not in the user's form yet, with the position after it."""
+class Ready(NamedTuple):
+    """A batch with the position after it, and those of its columns that are not in it, in the user's form, yet."""
 
     columns: Columns
     batch: Batch
@@ -139,9 +138,12 @@ class Run:
 
     def __post_init__(self) -> None:
         names = self.layout.names_of_arrays()
-        if names is not None:
-            for ready in self.ready:
+        for ready in self.ready:
+            ready.batch.after = ready.after
+            if names is not None:
                 ready.batch.update(zip(names, ready.columns, strict=True))
+        if names is not None:  # else the user would wait while the columns' parts are freed
+            self.ready = tuple(Ready((), ready.batch, ready.after) for ready in self.ready)
 
     def has_any(self) -> bool:
         """True if it has a batch, or the end of an epoch."""
@@ -149,18 +151,20 @@ class Run:
 
     def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
         """The batches, each with the position after it. An epoch's end is a position without a batch."""
-        is_filled = self.layout.names_of_arrays() is not None
+        gives = self._delivered if self.layout.names_of_arrays() is None else _filled
         left, self.ready = deque(self.ready), ()
         while left:
-            yield self._given(left.popleft(), is_filled=is_filled)
+            yield gives(left.popleft())
         if self.end is not None:
             yield None, self.end
 
-    def _given(self, ready: Ready, *, is_filled: bool) -> tuple[Batch, Position]:
-        if not is_filled:
-            ready.batch.update(self.layout.delivered(ready.columns))
-        ready.batch.after = ready.after
+    def _delivered(self, ready: Ready) -> tuple[Batch, Position]:
+        ready.batch.update(self.layout.delivered(ready.columns))
         return ready.batch, ready.after
+
+
+def _filled(ready: Ready) -> tuple[Batch, Position]:
+    return ready.batch, ready.after
 
 
 def check_has_batches(epoch: int, rows: int, batches: int) -> None:

@@ -13,7 +13,7 @@ from .loader_statistics import Meter
 from .split_reader import SplitReader
 from .window_prefetch import Prefetch
 
-LOTS: Final = 16
+LOTS: Final = 4
 """The thread that builds ahead learns of taken batches in so many lots: each costs a lock."""
 
 
@@ -42,9 +42,9 @@ class Reading:
         return self
 
     def __next__(self) -> tuple[Batch | None, Position]:
-        started = perf_counter()
-        if self._meter.started is None:
-            self._meter.started = started
+        started, meter = perf_counter(), self._meter
+        if meter.started is None:
+            meter.started = started
         while (taken := next(self._run, None)) is None:
             self._tell()
             run = self._next_run()
@@ -59,8 +59,9 @@ class Reading:
             self._took += 1
             if self._took == self._lot:
                 self._tell()
-            self._meter.take(batch.rows)
-        self._meter.waited_seconds += perf_counter() - started
+            meter.batches += 1
+            meter.rows += batch.rows
+        meter.waited_seconds += perf_counter() - started
         return taken
 
     def _tell(self) -> None:

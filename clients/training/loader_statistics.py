@@ -76,10 +76,6 @@ class Meter:
     def skip(self, epoch: int, split: TrainingSplit, error: TidegateError) -> None:
         self.skipped.append(SkippedSplit(epoch=epoch, split=split.name, error=str(error)))
 
-    def take(self, rows: int) -> None:
-        self.batches += 1
-        self.rows += rows
-
     def statistics(self, position: Position) -> LoaderStatistics:
         return LoaderStatistics(
             position=position,

@@ -100,7 +100,7 @@ def test_nothing_keeps_a_window_that_its_user_has_dropped() -> None:
         Layout(schema=schema, forms=forms(schema, None, {}, "numpy")), Wanted(size=4), Tail.SHORT, Position()
     )
     for run in runs.of(windows):
-        windows.last = weakref.ref(run.ready[-1].columns[0].base)
+        windows.last = weakref.ref(run.ready[-1].batch["t"].base)
         del run
     assert windows.alive == [False, False, False]
 

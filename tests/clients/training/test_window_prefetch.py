@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,14 @@ class Builder:
             yield run_of(number)
         if self._error is not None:
             raise self._error
+
+
+def test_a_batch_is_gone_once_its_user_drops_it() -> None:
+    batches = iter(run_of(0))
+    batch, _ = next(batches)
+    still_there = weakref.ref(batch)
+    del batch
+    assert still_there() is None
 
 
 def quiet(prefetch: Prefetch, builder: Builder, count: int) -> bool:
