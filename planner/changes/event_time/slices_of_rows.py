@@ -27,7 +27,7 @@ def sliced_rows(steps: Sequence[ir.Relation]) -> SlicedRows | None:
             fields = step.expressions
             if not all(is_column(fields[at]) for at in (time, *output) if at is not None):
                 return None
-            time, *output = (at if at is None else _index(fields[at]) for at in (time, *output))
+            time, output = _index(fields[time]), [None if at is None else _index(fields[at]) for at in output]
         elif not (isinstance(step, ir.Filter) and _has_value(step.condition, time)):
             return None
     return SlicedRows(column=time, size=slices[0].size, origin=slices[0].origin, output=tuple(output))
