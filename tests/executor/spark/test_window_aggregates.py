@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
 from pyspark.sql import SparkSession
@@ -62,3 +63,21 @@ def test_days_and_months_on_spark_are_those_of_this_process(client: tidegate.Cli
         local, remote = tables
         assert local.num_rows > 1_000
         assert remote.equals(local)
+
+
+def test_tumbling_windows_by_whole_numbers_on_spark_are_those_of_this_process(
+    client: tidegate.Client, spark: SparkSession
+) -> None:
+    """Both group them in arrays."""
+    numbers = range(5_000)
+    times, keys = ([number * 37 % 1_009 - 500 for number in numbers], [number * 31 % 97 for number in numbers])
+    rows = pa.table({"t": times, "k": keys, "v": [number % 11 for number in numbers]})
+    source = sub.read_named_table("events", {"t": sub.i64, "k": sub.i64, "v": sub.i64})
+    frame = windows.tumbling(source, "t", 60, keys=["k"], measures=[sub.f.sum(sub.col("v")).alias("sum")])
+    tables = []
+    for options in ({}, on_spark(spark)):
+        with client.create_task(frame.to_plan(), **SEVERAL[2], **options) as task:
+            tables.append(task.run_epoch({"events": [rows.slice(0, 2_001), rows.slice(2_001)]}).table())
+    local, remote = tables
+    assert local.num_rows > 1_000
+    assert remote.equals(local)
