@@ -23,7 +23,7 @@ from ...operators.changes.event_time.floor import Floor, Value, floor_of_slices,
 from ...operators.changes.event_time.interval_closing import Near
 from ...operators.changes.event_time.on_time import OnTime
 from ...operators.changes.event_time.window_closing import MOST, CalendarClosing, DatedClosing, SliceClosing
-from ...operators.changes.group import Group, SliceGroups
+from ...operators.changes.group import Group, GroupSlices
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
 from ...operators.changes.recompute import Recompute
@@ -109,7 +109,7 @@ class ChangeOperatorFactory:
             case GroupNode():
                 closing = self._closing(node)
                 if closing is not None:
-                    return SliceGroups(
+                    return GroupSlices(
                         node.input.schema, node.key, node.measures, node.schema, closing, plan_path=node.plan_path
                     )
                 return Group(

@@ -202,7 +202,7 @@ class Group(Keyed):
         return FixedColumn(np.where(nulls, 0, values), nulls) if nulls.any() else FixedColumn(values)
 
 
-class SliceGroups(Group):
+class GroupSlices(Group):
     """Groups whose first key is the number of a slice of final windows, which end by `closing`. A group is given out
     once, when no further row on time is in its slice, and costs nothing but its sums until then. State: the numbers of
     groups of open slices.

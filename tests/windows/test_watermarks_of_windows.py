@@ -219,7 +219,7 @@ def test_statistics_say_what_bounds_the_state_of_each_operator(client: tidegate.
     with continuous(client, per_ten(marked)) as task:
         task.run_epoch({"events": rows(3, 15)})
         bounds = {operator.operator: (operator.keeps, operator.bound) for operator in task.statistics().operators}
-    assert bounds["Group"] == ("numbers of groups", "of open windows")
+    assert bounds["GroupSlices"] == ("numbers of groups", "of open windows")
     assert bounds["FinalWindows"] == ("slices", "of open windows")
     assert bounds["RetractionCheck"] == ("a hash of each row", "that is not late for all readers")
     assert bounds["OnTime"] == ("", "")

@@ -191,7 +191,7 @@ def test_a_checkpoint_without_last_ticks_is_taken_over() -> None:
     state = MemoryState()
     save_numbers(state, "closed", 1, {"last": last})
     for kept in WaitingRows.kept(waiting):
-        save_arrangement(state, *kept)
+        save_arrangement(state, *kept[:4])
     own.load(state)
     own.feed([], 80)
     own.feed([], UNBOUNDED)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.changes.event_time.window_closing import IDLE, Ticks, WindowClosing
-from tidegate.operators.changes.group import Count, Extreme, Group, SliceGroups, Sum
+from tidegate.operators.changes.group import Count, Extreme, Group, GroupSlices, Sum
 from tidegate.operators.changes.kept.held_state import HeldState
 from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.rows import Rows
@@ -43,9 +43,9 @@ def closing(length: int = 1) -> WindowClosing:
     return WindowClosing(size=length, slide=1, offset=0, length=length, step=1, lateness=0, ticks=Ticks())
 
 
-def slice_groups(schema: pa.Schema, length: int = 1) -> SliceGroups:
+def slice_groups(schema: pa.Schema, length: int = 1) -> GroupSlices:
     out = pa.schema([schema.field(0), schema.field(1), *GIVEN])
-    return SliceGroups(schema, (0, 1), MEASURES, out, closing(length), plan_path="here")
+    return GroupSlices(schema, (0, 1), MEASURES, out, closing(length), plan_path="here")
 
 
 def group(schema: pa.Schema) -> Group:
