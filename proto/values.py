@@ -328,7 +328,7 @@ class Data:
     """Rows from `cursor` on.
 
     >>> _ = task.add_split("sales", monday), task.request_barrier()
-    >>> data, barrier = task.next(wait=10)
+    >>> data = task.next(wait=10)[0]
     >>> data.cursor, data.rows
     (Cursor(epoch=1, row=0), 2)
     """
@@ -398,7 +398,8 @@ class Barrier:
     have the rows of a task that keeps them in files.
 
     >>> _ = task.add_split("sales", monday), task.request_barrier()
-    >>> data, barrier = task.next(wait=10)
+    >>> while not isinstance(barrier := task.next(wait=10)[-1], tidegate.Barrier):
+    ...     pass
     >>> barrier.epoch, barrier.rows, barrier.error
     (1, 2, None)
     """
