@@ -17,6 +17,8 @@ from .rows import Rows
 _PLACES: Final = 1 << 14
 _A_ROW: Final = 4
 """The arrays may have so many places, or so many for each row that is added."""
+_STILL_A_ROW: Final = 4 * _A_ROW
+"""Arrays that are there may have so many places for each row, so that changes of about one size share them."""
 _AHEAD: Final = 3
 """The bits that the first column has at least where there is room: its later values have a place, too."""
 _END: Final = 1 << 63
@@ -48,11 +50,16 @@ class DenseSums:
     def add(self, keys: Rows, numbers: Sequence[Numbers]) -> bool:
         """Add the numbers of rows, an array for each of the width's columns. False if they have no place: a key is no
         whole number, or is far from the others or from those that were added before and not taken; or a sum may be
-        beyond 64 bits.
+        beyond 64 bits; or the rows are few beside the places of those that were added before and not taken. So the cost
+        follows from the number of these rows.
         """
         most = max(map(_farthest, numbers)) * len(keys)
         if most >= _EXACT or self._most + most >= _MOST:
             return False
+        if self._sums.shape[1] > max(_PLACES, _STILL_A_ROW * len(keys)):
+            if not self.empty:
+                return False
+            self._let_go()
         positions = None if self._domain is None else self._domain.positions(keys)
         if positions is None:
             positions = self._moved_for(keys)
@@ -71,9 +78,12 @@ class DenseSums:
 
     def take(self, end: int | None = None) -> Change | None:
         """Take the keys whose numbers are not all 0, each once, with these numbers; None if there are none. With `end`,
-        take only keys whose first column is less than this.
+        take only keys whose first column is less than this; and if nothing was added since all were taken, the arrays'
+        memory is given back.
         """
         if self.empty or self._domain is None:
+            if end is not None:
+                self._let_go()
             return None
         extent = self._sums.shape[1]
         if end is not None:
@@ -83,6 +93,10 @@ class DenseSums:
         if extent == self._sums.shape[1]:
             self.empty, self._most = True, 0
         return taken
+
+    def _let_go(self) -> None:
+        """Give back the memory of arrays with all sums 0."""
+        self._domain, self._sums = None, self._sums[:, :0].copy()
 
     def _taken(self, extent: int) -> Change | None:
         assert self._domain is not None
