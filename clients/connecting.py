@@ -72,7 +72,7 @@ def local(
     - `roots`: folders that plans and splits may read files below; everything that this process may read, if not given
     - `spill_directory`: the folder for the service's own files; the system's temporary folder, if not given
     - `threads`: tasks, or channels of tasks, that run at once; the number of CPUs that this process may use and
-      at least four, if not given
+      at least four, if not given. Then one task's channels use at most one thread for each CPU, or two on one CPU
     - `write_root`: the folder of the tables that plans write; without it, plans that write are refused
     - `checkpoint_root`: the folder of checkpoints, with a folder in it for each task; without it, no checkpoints are
       taken
