@@ -41,6 +41,13 @@ class _Fed(NamedTuple):
         """The rows of the splits, as far as they are known."""
         return sum(split.rows or 0 for split in self.splits)
 
+    @property
+    def is_last(self) -> bool:
+        """True if reading ends here. The task may have those of the splits that are in front of the missing one, so it
+        takes no others.
+        """
+        return self.missing is not None and len(self.splits) > 1
+
 
 class SplitReader(Closing):
     """Up to `count` tasks of one plan, made when they are needed. `close` deletes them."""
@@ -61,9 +68,9 @@ class SplitReader(Closing):
 
     def worth_an_epoch(self, splits: Sequence[TrainingSplit]) -> int:
         """The number of the first of these splits that are best read as one epoch."""
-        count, size = 1, (splits[0].rows or 0) * self._row_bytes
+        count, size = 1, self._bytes(splits[0])
         for split in splits[1:]:
-            size += (split.rows or 0) * self._row_bytes
+            size += self._bytes(split)
             if split.rows is None or size > EPOCH_BYTES:
                 break
             count += 1
@@ -85,6 +92,11 @@ class SplitReader(Closing):
                 return
             one = fed.popleft()
             yield self._rows(one) if skipped is None else self._all_rows(one, skipped)
+
+    def _bytes(self, split: TrainingSplit) -> float:
+        """About the bytes of the result's rows of a split, or of the rows that are sent for it, if they are more."""
+        sent = split.data.nbytes if isinstance(split.data, pa.Table) else 0
+        return max((split.rows or 0) * self._row_bytes, sent)
 
     def _all_rows(self, fed: _Fed, skipped: Skipped) -> list[pa.RecordBatch]:
         """All rows of a split that may be skipped: if it fails, those before its end are void."""
@@ -109,8 +121,9 @@ class SplitReader(Closing):
             self._row_bytes = size / fed.rows
 
     def _feed(self, source: str, coming: Iterator[tuple[int, Sequence[TrainingSplit]]], fed: deque[_Fed]) -> None:
-        while len(fed) < self._count or (
-            len(fed) < self._ahead and sum(one.rows for one in fed) * self._row_bytes < AHEAD_BYTES
+        while not (fed and fed[-1].is_last) and (
+            len(fed) < self._count
+            or (len(fed) < self._ahead and sum(one.rows for one in fed) * self._row_bytes < AHEAD_BYTES)
         ):
             item = next(coming, None)
             if item is None:

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidegate
 from tidegate.client import Client
+from tidegate.proto.errors import NotFound
 from tidegate.training import Loader, Shuffle
 from tidegate.training.sources.training_splits import TrainingSplit
 from tidegate.training.split_reader import AHEAD_BYTES, AHEAD_ROWS, EPOCH_BYTES, SplitReader
@@ -92,3 +95,31 @@ def test_splits_are_one_epoch_up_to_a_bound_of_bytes(reader: SplitReader) -> Non
 
 def test_a_split_of_unknown_rows_is_an_epoch_by_itself(reader: SplitReader) -> None:
     assert reader.worth_an_epoch([TrainingSplit("", "", 1), TrainingSplit("", "", None)]) == 1
+
+
+def test_splits_of_a_table_are_one_epoch_up_to_a_bound_of_the_bytes_that_are_sent(reader: SplitReader) -> None:
+    rows = pa.table({"picked": [1], "left out": ["x" * (EPOCH_BYTES // 2)]})
+    of_rows = [TrainingSplit("", rows, 1)] * 3
+    assert reader.worth_an_epoch(of_rows) == 1
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+def test_a_file_that_is_gone_is_named_where_its_window_would_be(
+    local_client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readers: int
+) -> None:
+    files = [tmp_path / f"part-{number:02}.parquet" for number in range(16)]
+    for number, file in enumerate(files):
+        pq.write_table(pa.table({"n": range(number * 5, number * 5 + 5)}), file)
+    feed_epoch = tidegate.Task.feed_epoch
+
+    def lost(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> Any:
+        files[6].unlink(missing_ok=True)
+        return feed_epoch(task, splits)
+
+    monkeypatch.setattr(tidegate.Task, "feed_epoch", lost)
+    shuffle = Shuffle(rows=20, splits=False)
+    batches = iter(Loader(local_client, numbers(), {"samples": files}, batch_size=20, shuffle=shuffle, readers=readers))
+    assert sorted(next(batches)["n"].tolist()) == list(range(20))
+    with pytest.raises(NotFound, match=r"part-06\.parquet does not exist") as error:
+        next(batches)
+    assert error.value.reason == "FILE_NOT_FOUND"
