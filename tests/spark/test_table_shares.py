@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 import tidegate
 from tidegate.client import Client
@@ -125,6 +135,37 @@ def test_a_null_in_a_column_that_spark_reads_as_not_null_is_an_error_that_names_
     assert read_as(k, StructField("v", DoubleType())).to_pylist() == [{"k": 1, "v": 0.5}, {"k": 2, "v": None}]
     with pytest.raises(ExecutionError, match="column 'v' has nulls") as error:
         read_as(k, StructField("v", DoubleType(), nullable=False))
+    assert error.value.reason == "NULL_IN_REQUIRED_COLUMN"
+
+
+LISTS, MAPS = sub.list_(sub.list_(sub.i64())), sub.map_(sub.string(), sub.i64())
+
+
+@pytest.mark.usefixtures("worth_it")
+@pytest.mark.parametrize(
+    ("type_", "fine", "bad", "promised"),
+    [
+        (LISTS, [[[1], None], None], [[1, None]], ArrayType(ArrayType(LongType(), containsNull=False))),
+        (LISTS, [[[1, None]], None], [None], ArrayType(ArrayType(LongType()), containsNull=False)),
+        (MAPS, [[("a", 1)], None], [("a", 1), ("b", None)], MapType(StringType(), LongType(), valueContainsNull=False)),
+    ],
+)
+def test_a_null_in_lists_and_maps_that_spark_reads_without_nulls_is_an_error_that_names_the_column(
+    client: Client, tmp_path: Path, type_: Any, fine: list[Any], bad: Any, promised: DataType
+) -> None:
+    plan = MessageToJson(sub.read_named_table("rows", {"k": sub.i64, "v": type_}).to_plan())
+    source = TidegateSource({"server": str(client.address), "plan": plan, "table.rows": str(tmp_path)})
+    written = pa.map_(pa.string(), pa.int64()) if isinstance(promised, MapType) else pa.list_(pa.list_(pa.int64()))
+
+    def read_values(values: list[Any]) -> list[Any]:
+        rows = pa.table({"k": range(len(values)), "v": pa.array(values, written)})
+        pq.write_table(rows, tmp_path / "rows.parquet")
+        reader = source.reader(StructType([StructField("k", LongType()), StructField("v", promised)]))
+        return read(reader, reader.partitions())["v"].to_pylist()
+
+    assert read_values(fine) == fine
+    with pytest.raises(ExecutionError, match="column 'v' has nulls") as error:
+        read_values([*fine, bad])
     assert error.value.reason == "NULL_IN_REQUIRED_COLUMN"
 
 

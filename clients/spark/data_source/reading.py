@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from pyarrow import types as kinds
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -241,14 +242,35 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
 
 
 def _without_nulls(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column. Raises `ExecutionError` if it has nulls and the field allows none: Spark would not look for them."""
-    if column.null_count and not field.nullable:
+    """The column. Raises `ExecutionError` if it, or the lists and maps in it, have nulls where the field allows none:
+    Spark would not look for them.
+    """
+    if _has_null_beside(column, field):
         raise ExecutionError(
             f"column {field.name!r} has nulls, and Spark's schema says NOT NULL: leave it out, or leave the rows with "
             "nulls out in the plan",
             reason="NULL_IN_REQUIRED_COLUMN",
         )
     return column
+
+
+def _has_null_beside(array: pa.Array, field: pa.Field) -> bool:
+    """True where a value is null although the field, or one inside it, allows none. What lies below a null does not
+    count.
+    """
+    if array.null_count and not field.nullable:
+        return True
+    if not field.type.num_fields:
+        return False
+    there = array.drop_null()
+    if kinds.is_map(field.type):
+        ends = there.offsets
+        first, end = ends[0].as_py(), ends[-1].as_py()
+        inside = [there.keys.slice(first, end - first), there.items.slice(first, end - first)]
+        return any(map(_has_null_beside, inside, (field.type.key_field, field.type.item_field)))
+    if kinds.is_struct(field.type):
+        return any(_has_null_beside(there.field(at), inner) for at, inner in enumerate(field.type))
+    return _has_null_beside(there.flatten(), field.type.value_field)
 
 
 def _in_types(rows: Generator[pa.RecordBatch], schema: StructType) -> Iterator[pa.RecordBatch]:
