@@ -79,6 +79,20 @@ def test_a_source_without_a_declared_watermark_is_idle_by_word(either: tidegate.
         assert task.run_epoch({}, watermarks={"quiet": 12}).watermark == 2
 
 
+@pytest.mark.parametrize(("declared", "rows_of_first"), [(False, 3), (True, 2)])
+def test_only_a_declared_watermark_makes_rows_late_while_another_source_holds_their_window_open(
+    either: tidegate.Client, *, declared: bool, rows_of_first: int
+) -> None:
+    ahead = windows.watermark(source("ahead"), "t", delay=100) if declared else source("ahead")
+    behind = windows.watermark(source("behind"), "t")
+    with continuous(either, per_ten(ahead.union(behind))) as task:
+        assert starts(task.run_epoch({"ahead": rows(1, 25), "behind": rows(2)}, watermarks={"ahead": 20})) == []
+        first = task.run_epoch({"ahead": rows(3), "behind": rows(12)})
+        assert (starts(first), first.table().column("rows").to_pylist()) == ([0], [rows_of_first])
+        second = task.run_epoch({"ahead": rows(4), "behind": rows(23)})
+        assert (starts(second), second.table().column("rows").to_pylist()) == ([10], [1])
+
+
 def test_a_barrier_of_a_per_epoch_task_says_the_watermark_of_its_result(either: tidegate.Client) -> None:
     both = source("one").union(source("other"))
     with either.create_task(both.to_plan()) as task:
