@@ -151,6 +151,7 @@ def final_windows() -> Iterator[ir.Plan]:
     for relation in (
         *(kind(rows, "t", 10, **built) for kind in kinds_of_windows),
         windows.sliding(rows, "t", 10, 5, **built),
+        windows.tumbling(rows, "t", 10, keys=["v"], measures=[sub.f.count(sub.col("t")).alias("rows")], final=True),
     ):
         yield decode_plan(PlanBytes(binary=relation.to_plan().SerializeToString())).plan
 
