@@ -89,7 +89,7 @@ class ChangeOperatorFactory:
             case SelectNode():
                 return Select(node.schema, node.columns)
             case ComputeNode():
-                return Compute(node.input.schema, node.schema, self._computing(node), node.sliced)
+                return Compute(node.input.schema, node.schema, self._computing(node), node.in_arrays)
             case DifferenceNode():
                 return Difference(node.schema)
             case JoinNode():

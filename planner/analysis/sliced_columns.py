@@ -1,4 +1,4 @@
-"""Slices of a column of times, which operators number themselves."""
+"""Slices of a column of times, and the moments at which slices begin, which operators compute without SQL."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Final
 
 from .. import ir
 from ..ir import types as t
-from ..ir.arrow_types import digits, parts_of_tick
+from ..ir.arrow_types import digits, parts_of_tick, unit
+from ..ir.building import INT64
 from ..ir.visit import is_column
 
 _FARTHEST: Final = 1 << 60
+_FARTHEST_MOMENT: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,5 +47,49 @@ def _units(type_: t.Type) -> int | None:
             return units if units == 10 ** (digits(type_) - type_.precision) else None
         case t.Date() | t.Integer():
             return 1
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceBeginning:
+    """The moment at which the slice begins whose number is in `column`, in units of its Arrow type. A slice is `size`
+    units long, and slice 0 begins at `origin`. DuckDB has all moments that are at most `farthest` units from 0.
+    """
+
+    column: ir.Field
+    size: int
+    origin: int
+    farthest: int
+
+
+def slice_beginning(moment: ir.Expression) -> SliceBeginning | None:
+    """The beginning of a slice that this moment is; None for other values."""
+    if not isinstance(moment, ir.Call) or moment.function.name != "slice_start":
+        return None
+    number, size, origin = moment.arguments
+    if not is_column(number) or not isinstance(size, ir.Literal) or not isinstance(origin, ir.Literal):
+        return None
+    farthest, units = farthest_moment(moment.type), parts_of_tick(moment.type)
+    if farthest is None or t.required(number.type) != t.required(INT64):
+        return None
+    if not isinstance(size.value, int) or not isinstance(origin.value, int):
+        return None
+    if max(size.value, abs(origin.value)) * units > _FARTHEST:
+        return None
+    return SliceBeginning(column=number, size=size.value * units, origin=origin.value * units, farthest=farthest)
+
+
+def farthest_moment(type_: t.Type) -> int | None:
+    """A number of units of the type's Arrow type: DuckDB has all moments that are not farther from 0. None for types
+    that have no moments.
+    """
+    match type_:
+        case t.Date():
+            return 2**31 - 3
+        case t.Timestamp() | t.TimestampTz():
+            return _FARTHEST_MOMENT // {"s": 1_000_000, "ms": 1_000}.get(unit(type_), 1)
+        case t.Integer(bits=bits, signed=True):
+            return min((1 << (bits - 1)) - 1, _FARTHEST_MOMENT)
         case _:
             return None

@@ -27,7 +27,7 @@ from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
-from ...operators.changes.values.sliced_rows import SlicedRows
+from ...operators.changes.values.sliced_rows import SlicedRows, SliceStarts
 from ...operators.changes.window import WindowReach
 from ..analysis.rising import Rising
 from ..ir.walk import each_once
@@ -80,14 +80,14 @@ class SelectNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComputeNode:
     """A computation on each row alone. `sql` reads the row's number behind its columns, and gives it as the last one.
-    `rising`: the columns that rise with a column of the input. `sliced` gives the same rows without SQL if it can."""
+    `rising`: the columns that rise with a column of the input. `in_arrays` gives the rows without SQL if it can."""
 
     input: ChangeNode
     sql: str
     schema: pa.Schema
     plan_path: str
     rising: Mapping[int, Rising] = field(default_factory=dict)
-    sliced: SlicedRows | None = None
+    in_arrays: SlicedRows | SliceStarts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

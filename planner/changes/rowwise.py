@@ -12,7 +12,7 @@ from ..ir.arrow_types import arrow_schema
 from ..ir.building import columns, project
 from ..ir.visit import is_column, subqueries_of
 from .change_nodes import ChangeNode, ComputeNode, JoinNode, SelectNode
-from .event_time.slices_of_rows import sliced_rows
+from .event_time.slices_of_rows import slice_starts, sliced_rows
 from .rendering import NUMBER, leaf, numbered, render
 
 Chained: TypeAlias = ir.Filter | ir.Project | ir.Expand
@@ -64,7 +64,7 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone
         schema=arrow_schema(relation.schema),
         plan_path=relation.plan_path,
         rising=_rising(steps, base.schema),
-        sliced=sliced_rows(steps),
+        in_arrays=sliced_rows(steps) or slice_starts(steps),
     )
 
 

@@ -16,8 +16,9 @@ from pyarrow import types as kinds
 from ...operators import kernels as k
 from ...operators.arrays.reductions import Reduction, reducible
 from .. import ir
+from ..analysis.sliced_columns import farthest_moment
 from ..ir import types as t
-from ..ir.arrow_types import arrow_schema, arrow_type, parts_of_tick, unit
+from ..ir.arrow_types import arrow_schema, arrow_type, parts_of_tick
 from ..ir.boolean import is_connective, terms
 from ..ir.building import INT64
 from ..ir.types import Type
@@ -30,8 +31,6 @@ _PARTS: Final = 64
 """The most parts of all expressions, columns left out: each part takes about ten microseconds, and a statement takes as
 long as a hundred parts.
 """
-
-_FARTHEST: Final = 1 << 62
 
 _CONSTANT_BYTES: Final = 256
 """The most bytes of all constant texts: a kernel makes a copy of a constant for every row, which nothing counts."""
@@ -238,8 +237,8 @@ class _Making:
 
     def _moment(self, call: ir.Call) -> k.Expression:
         number, size, origin = call.arguments
-        farthest, units = _farthest_moment(call.type), parts_of_tick(call.type)
-        if isinstance(number, str) or t.required(number.type) != t.required(INT64):
+        farthest, units = farthest_moment(call.type), parts_of_tick(call.type)
+        if farthest is None or isinstance(number, str) or t.required(number.type) != t.required(INT64):
             raise _Unknown
         match size, origin:
             case ir.Literal(value=int(long)), ir.Literal(value=int(first)):
@@ -255,19 +254,6 @@ class _Making:
         if not _holds(type_, operand.type):
             raise _Unknown
         return k.Apply(k.Function.CAST, (converted,), arrow_type(type_))
-
-
-def _farthest_moment(type_: Type) -> int:
-    """A number of units of the type's Arrow type: DuckDB has all moments that are not farther from 0."""
-    match type_:
-        case t.Date():
-            return 2**31 - 3
-        case t.Timestamp() | t.TimestampTz():
-            return _FARTHEST // {"s": 1_000_000, "ms": 1_000}.get(unit(type_), 1)
-        case t.Integer(bits=bits, signed=True):
-            return min((1 << (bits - 1)) - 1, _FARTHEST)
-        case _:
-            raise _Unknown
 
 
 def _kind(type_: Type) -> Type:

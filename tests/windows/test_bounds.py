@@ -8,6 +8,9 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.sliced_rows import SliceStarts
+from tidegate.planner.changes import rowwise
 from tidegate.planner.cut import fragments
 
 from ..kernel_answers import noted_answers
@@ -63,3 +66,34 @@ def test_bounds_of_many_windows(client: tidegate.Client, answers: list[bool]) ->
     assert all(answers)
     assert kind.ticks(windows.column(0)) == list(range(0, 60 * ABOVE, 60))
     assert kind.ticks(windows.column(1)) == list(range(60, 60 * ABOVE + 60, 60))
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_bounds_of_continuous_windows_are_those_of_duckdb(
+    client: tidegate.Client, time: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, answered = TIMES[time], []
+    most = 2 ** ((8 if time == "i8" else kind.arrow.bit_width) - 1)
+    farthest = 2**62 // {"s": 10**6, "ms": 10**3}.get(getattr(kind.arrow, "unit", ""), 1)
+    edges = [edge for one in EDGES for edge in (one, -one - 1) if abs(edge) < min(most, farthest) - 120]
+    rows = pa.table({"t": kind.array(edges), "k": ["a"] * len(edges), "v": pa.array([1] * len(edges), pa.int64())})
+    in_arrays = SliceStarts.of
+
+    def noted(self: SliceStarts, rows: Rows) -> Rows | None:
+        answer = in_arrays(self, rows)
+        answered.append(answer is not None)
+        return answer
+
+    def windows() -> list[object]:
+        with client.create_task(plan(kind, Spans(60, 60, 7), ["v"], ["count"]), mode="continuous") as task:
+            table = task.run_epoch({"events": rows}).table()
+        return sorted(zip(*(kind.ticks(table.column(name)) for name in ("window_start", "window_end")), strict=True))
+
+    monkeypatch.setattr(SliceStarts, "of", noted)
+    computed = windows()
+    assert answered
+    assert all(answered)
+    monkeypatch.setattr(rowwise, "slice_starts", lambda _: None)
+    answered.clear()
+    assert computed == windows()
+    assert not answered

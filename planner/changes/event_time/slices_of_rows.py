@@ -1,12 +1,15 @@
-"""Chains of row-wise relations that only number slices of a column of times, and select columns."""
+"""Chains of row-wise relations that only number slices of a column of times, or say when slices begin, and select
+columns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....operators.changes.values.sliced_rows import SlicedRows
+from ....operators.changes.values.sliced_rows import SlicedRows, SliceStart, SliceStarts
 from ... import ir
-from ...analysis.sliced_columns import sliced_column
+from ...analysis.sliced_columns import slice_beginning, sliced_column
+from ...ir.arrow_types import arrow_type
 from ...ir.visit import is_column
 
 
@@ -31,6 +34,40 @@ def sliced_rows(steps: Sequence[ir.Relation]) -> SlicedRows | None:
         elif not (isinstance(step, ir.Filter) and _has_value(step.condition, time)):
             return None
     return SlicedRows(column=time, size=slices[0].size, origin=slices[0].origin, output=tuple(output))
+
+
+def slice_starts(steps: Sequence[ir.Relation]) -> SliceStarts | None:
+    """The rows of a chain, whose last step comes first: columns, and moments at which slices begin whose numbers are
+    columns. None if the chain does anything else.
+    """
+    output: list[int | SliceStart] | None = None
+    for step in reversed(steps):
+        if not isinstance(step, ir.Project):
+            return None
+        chosen = [_column_or_start(expression, output) for expression in step.expressions]
+        output = [at for at in chosen if at is not None]
+        if len(output) < len(chosen):
+            return None
+    return None if output is None else SliceStarts(tuple(output))
+
+
+def _column_or_start(expression: ir.Expression, below: Sequence[int | SliceStart] | None) -> int | SliceStart | None:
+    """A column or a start, over what is below; None for other expressions."""
+    if is_column(expression):
+        return expression.index if below is None else below[expression.index]
+    beginning = slice_beginning(expression)
+    if beginning is None:
+        return None
+    number = beginning.column.index if below is None else below[beginning.column.index]
+    if not isinstance(number, int):
+        return None
+    return SliceStart(
+        column=number,
+        size=beginning.size,
+        origin=beginning.origin,
+        farthest=beginning.farthest,
+        bits=arrow_type(expression.type).bit_width,
+    )
 
 
 def _index(field: ir.Expression) -> int:

@@ -1,12 +1,12 @@
-"""Rows that only get the number of a slice of time are computed without SQL."""
+"""Rows that only get the number of a slice of time, or the moment at which a slice begins, are computed without SQL."""
 
 from __future__ import annotations
 
 import pytest
 
-from tidegate.operators.changes.values.sliced_rows import SlicedRows
+from tidegate.operators.changes.values.sliced_rows import SlicedRows, SliceStart, SliceStarts
 from tidegate.planner import ir
-from tidegate.planner.changes.event_time.slices_of_rows import sliced_rows
+from tidegate.planner.changes.event_time.slices_of_rows import slice_starts, sliced_rows
 from tidegate.planner.functions.added_calls import call
 from tidegate.planner.ir.building import columns, filtered, int64, project
 
@@ -54,3 +54,26 @@ OTHERS = {
 @pytest.mark.parametrize("rows", OTHERS.values(), ids=OTHERS.keys())
 def test_other_rows_are_computed_in_sql(rows: ir.Relation) -> None:
     assert sliced_rows(steps(rows)) is None
+
+
+STARTS = project(EVENTS, (T, call("slice_start", T, int64(60), int64(7)), K))
+
+
+@pytest.mark.parametrize("above", [(), (2, 1)], ids=["alone", "below a projection"])
+def test_columns_beside_the_beginning_of_a_slice_need_no_sql(above: tuple[int, ...]) -> None:
+    start = SliceStart(column=1, size=60, origin=7, farthest=1 << 62, bits=64)
+    top = project(STARTS, [columns(STARTS.schema)[at] for at in above]) if above else STARTS
+    assert slice_starts(steps(top)) == SliceStarts((0, start) if above else (1, start, 0))
+
+
+NO_STARTS = {
+    "a filter": project(TIMED, (call("slice_start", T, int64(60), int64(7)), K)),
+    "a computed column": project(EVENTS, (call("slice_start", T, int64(60), int64(7)), call("add", K, V))),
+    "a start of a start": project(STARTS, (call("slice_start", columns(STARTS.schema)[1], int64(5), int64(0)),)),
+    "long slices": project(EVENTS, (call("slice_start", T, int64(1 << 61), int64(0)),)),
+}
+
+
+@pytest.mark.parametrize("rows", NO_STARTS.values(), ids=NO_STARTS.keys())
+def test_other_moments_are_computed_in_sql(rows: ir.Relation) -> None:
+    assert slice_starts(steps(rows)) is None
