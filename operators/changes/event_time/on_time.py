@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
 from ..kept.state_format import load_numbers, save_numbers
-from ..values.change import Change
+from ..values.change import Change, Numbers
 from ..values.rows import Rows
 from .timed_rows import numbers_of
 from .window_closing import IDLE, MOST, NEVER, RowClosing
@@ -40,13 +40,26 @@ class OnTime(ChangeOperator):
 
     def receive(self, _port: int, change: Change) -> Iterable[Change]:
         rows = change.rows
+        numbers = numbers_of(rows)
         ticks = np.full(len(rows), self._tick, dtype=np.int64)
         if self._marked:
             np.maximum(ticks, numbers_of(rows, len(rows.columns) - 1), out=ticks)
-        late = numbers_of(rows) < self._closing.first_open(ticks)
+        if self._none_is_late(numbers, ticks):
+            return () if self._late else (self._chosen(change),)
+        late = numbers < self._closing.first_open(ticks)
         passed = np.flatnonzero(late if self._late else ~late)
         some = change if len(passed) == len(change) else change.take(passed)
-        return (some.with_rows(Rows([some.rows.columns[at] for at in self._output], len(some))),) if len(some) else ()
+        return (self._chosen(some),) if len(some) else ()
+
+    def _none_is_late(self, numbers: Numbers, ticks: Numbers) -> bool:
+        """Tests whether the least of the numbers is on time at the greatest of the ticks: then all are."""
+        if not len(numbers):
+            return False
+        latest = ticks.max(keepdims=True)
+        return bool(numbers.min() >= self._closing.first_open(latest)[0])
+
+    def _chosen(self, change: Change) -> Change:
+        return change.with_rows(Rows([change.rows.columns[at] for at in self._output], len(change)))
 
     def advance(self, watermark: int | None) -> Iterable[Change]:
         if watermark == UNBOUNDED:
