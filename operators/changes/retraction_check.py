@@ -33,7 +33,11 @@ from .values.rows import Rows
 from .values.value_columns import FixedColumn, Mask
 
 _UNCOUNTED: Final = 1 << 18
-"""The most hashes that wait to be counted: a deletion counts them, which must not take long."""
+"""The most rows that wait to be counted: a deletion counts them, which must not take long."""
+_WAITING: Final = 24
+"""The bytes of each of so many rows that wait: those of a hash, a tick and a weight."""
+_NARROW: Final = 32
+"""The most bytes of a row that waits as it is: to copy it takes less time than its hash."""
 _NAMED: Final = 3
 """The most splits that an error names."""
 
@@ -74,32 +78,67 @@ class _Deleted:
     marks: Numbers | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Rows as they came, or their hashes alone."""
+
+    rows: Rows
+    hashed: bool
+    times: Numbers
+    weights: Numbers
+    last: int | None
+    """The greatest tick."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.times.nbytes + self.weights.nbytes
+
+    def copies(self) -> Change:
+        """The hashes, ticks and weights."""
+        hashes = self.rows if self.hashed else _hashes(self.rows)
+        return Change(hashes.beside(Rows([FixedColumn(self.times)], len(self.times))), self.weights)
+
+
 class _Uncounted:
-    """Changes of hashes, as they came. They are forgotten part by part."""
+    """Changes of rows, as they came. They are forgotten part by part."""
 
     def __init__(self) -> None:
         self.rows = self.nbytes = 0
-        self._parts: list[tuple[Change, int | None]] = []
-        """Each part with its greatest tick."""
+        self._parts: list[_Part] = []
 
-    def add(self, change: Change, ticks: Numbers) -> None:
-        last = int(ticks.max()) if len(ticks) else None
-        self._parts.append((change, last))
-        self.rows += len(change)
-        self.nbytes += change.nbytes
+    def add(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
+        part = _Part(rows, hashed, times, weights, int(times.max()) if len(times) else None)
+        self._parts.append(part)
+        self.rows += len(rows)
+        self.nbytes += part.nbytes
 
     def forget_below(self, low: int) -> None:
-        parts = [(change, last) for change, last in self._parts if last is None or last >= low]
+        parts = [part for part in self._parts if part.last is None or part.last >= low]
         if len(parts) < len(self._parts):
             self._parts = parts
-            self.rows = sum(len(change) for change, _ in parts)
-            self.nbytes = sum(change.nbytes for change, _ in parts)
+            self.rows = sum(len(part.rows) for part in parts)
+            self.nbytes = sum(part.nbytes for part in parts)
 
     def take(self) -> Change | None:
-        """All changes as one; None where there are none."""
-        changes = [change for change, _ in self._parts]
-        self._parts, self.rows, self.nbytes = [], 0, 0
-        return Change.joined(changes) if changes else None
+        """All hashes as one change; None where there are none."""
+        parts, self._parts, self.rows, self.nbytes = self._parts, [], 0, 0
+        return Change.joined([part.copies() for part in parts]) if parts else None
+
+
+def _hashes(rows: Rows) -> Rows:
+    return Rows([FixedColumn(rows.hashes().view(np.int64))], len(rows))
+
+
+def _copied(rows: Rows) -> Rows | None:
+    """The rows in memory of their own: whoever feeds them may use theirs again. None where they are not narrow."""
+    columns = [column for column in rows.columns if isinstance(column, FixedColumn)]
+    if len(columns) < len(rows.columns) or rows.nbytes > _NARROW * len(rows):
+        return None
+    copies = (
+        FixedColumn(column.values.copy(), None if (nulls := column.nulls()) is None else nulls.copy())
+        for column in columns
+    )
+    return Rows(tuple(copies), len(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +193,6 @@ class RetractionCheck(ChangeOperator):
         if not len(change):
             return ()
         rows, weights = change.rows, change.weights
-        ticks: tuple[FixedColumn, ...] = ()
         marks = times = np.empty(0, dtype=np.int64)
         has_time: Mask = np.empty(0, dtype=np.bool_)
         if self._event_time is not None:
@@ -166,20 +204,18 @@ class RetractionCheck(ChangeOperator):
                 if len(checked) < len(rows):
                     rows, weights = rows.take(checked), take_weights(weights, checked)
                     marks, times, has_time = marks.take(checked), times.take(checked), has_time.take(checked)
-                ticks = (FixedColumn(times),)
-        hashes = Rows([FixedColumn(rows.hashes().view(np.int64)), *ticks], len(rows))
-        copies = Change(hashes, weights)
-        if not ticks:
-            self._counts.insert(copies)
-        else:
-            self._uncounted.add(copies, ticks[0].values)
-            if self._uncounted.rows > _UNCOUNTED or has_large_weights(change):
-                self._count()  # numbers of copies beyond 64 bits are an error of this epoch
         fewer = (weights < 0).nonzero()[0]
+        waiting = None if self._horizon is None or len(fewer) or self._deleted else _copied(rows)
+        if waiting is not None:
+            self._wait(waiting, times, weights, hashed=False)
+            return (change,)
+        hashes = _hashes(rows)
+        if self._horizon is None:
+            self._counts.insert(Change(hashes, weights))
+        else:
+            self._wait(hashes, times, weights, hashed=True)
         if len(fewer):
-            self._deleted.append(
-                _Deleted(rows.take(fewer), hashes.take(fewer).select((0,)), marks[fewer] if len(marks) else None)
-            )
+            self._deleted.append(_Deleted(rows.take(fewer), hashes.take(fewer), marks[fewer] if len(marks) else None))
         if self._deleted and len(marks):
             late = np.flatnonzero(has_time & (times < marks))
             self._late.append(_Behind(numbers_of(hashes).take(late), weights.take(late), marks.take(late)))
@@ -194,6 +230,13 @@ class RetractionCheck(ChangeOperator):
             self._uncounted.forget_below(self._low)
             self._forgetting.below(self._low)
         return ()
+
+    def _wait(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
+        waiting = self._uncounted
+        waiting.add(rows, times, weights, hashed=hashed)
+        large = has_large_weights(Change(rows, weights))  # copies beyond 64 bits are an error of this epoch
+        if waiting.rows > _UNCOUNTED or waiting.nbytes > _UNCOUNTED * _WAITING or large:
+            self._count()
 
     def _count(self) -> None:
         change = self._uncounted.take()

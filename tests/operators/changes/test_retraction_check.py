@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,9 @@ from tidegate.operators.changes import retraction_check
 from tidegate.operators.changes.event_time.row_watermarks import EventTime
 from tidegate.operators.changes.event_time.window_closing import Ticks
 from tidegate.operators.changes.retraction_check import RetractionCheck
+from tidegate.operators.changes.values.change import Change, ones
+from tidegate.operators.changes.values.rows import Rows
+from tidegate.operators.changes.values.value_columns import FixedColumn
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import ExecutionError
 
@@ -80,3 +84,37 @@ def test_rows_that_no_reader_needs_are_forgotten_before_they_are_counted() -> No
     assert len(set(sizes[5:])) == 1
     with pytest.raises(ExecutionError, match="deleted more often than inserted"):
         run_epoch(check, [(0, change(TIMED, [((19, 999, 1_000), -2, ())], 0))])
+
+
+def test_narrow_rows_are_hashed_when_a_deletion_asks_for_them_and_are_those_that_were_fed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed: list[int] = []
+    hashes = retraction_check._hashes
+    monkeypatch.setattr(retraction_check, "_hashes", lambda rows: hashed.append(len(rows)) or hashes(rows))
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    fed = [np.array(values) for values in ([1, 2, 3], [50, 51, 52], [40, 40, 40])]
+    list(check.receive(0, Change(Rows([FixedColumn(values) for values in fed], 3), ones(3))))
+    check.settle()
+    assert hashed == []
+    for values in fed:
+        values[:] = 0  # whoever fed the rows uses the memory again
+    run_epoch(check, [(0, change(TIMED, [((2, 51, 40), -1, ())], 0))])
+    assert sorted(hashed) == [1, 3]
+    with pytest.raises(ExecutionError, match="deleted more often than inserted"):
+        run_epoch(check, [(0, change(TIMED, [((2, 51, 40), -1, ())], 0))])
+
+
+def test_wide_rows_wait_as_their_hashes() -> None:
+    wide = pa.schema([("k", pa.string()), ("t", pa.int64()), ("watermark", pa.int64())])
+    check = RetractionCheck(wide, "edges", BY_TIME)
+    run_epoch(check, [(0, change(wide, [(("x" * 10_000, 50, 40), 1, ())] * 5, 0))])
+    assert check.nbytes == 5 * 24
+
+
+def test_waiting_rows_take_no_more_memory_than_as_many_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retraction_check, "_UNCOUNTED", 100)
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    for start in range(0, 1_000, 10):
+        run_epoch(check, [(0, change(TIMED, [((start + at, 50, 40), 1, ()) for at in range(10)], 0))])
+        assert check._uncounted.nbytes <= 100 * 24
