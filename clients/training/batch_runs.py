@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from itertools import chain, starmap
 from typing import Final, NamedTuple, TypeAlias
 
@@ -301,9 +302,14 @@ class BatchRuns:
             placing = RowPlacing(self._gathering, len(order), chosen)
             for batch in chain.from_iterable(window.results):
                 placing.add(self._layout.columns([SplitRows(0, 0, [batch])]), batch.num_rows)
-            return placing.columns(self._layout.columns([]))
+            return placing.columns(self._empty)
 
         return taken
+
+    @cached_property
+    def _empty(self) -> list[list[Values]]:
+        """The columns without rows, made once: to make an array of Arrow gives up the interpreter's lock."""
+        return self._layout.columns([])
 
     def _collected(self, window: ReadWindow) -> tuple[RowOrder, Taken]:
         """The order of a window's rows, all of which are read first, and a function that takes them."""
