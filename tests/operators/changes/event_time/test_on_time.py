@@ -1,4 +1,4 @@
-"""Which rows are late for windows that come once, against each row alone."""
+"""Rows that are late for windows that come once, against each row alone."""
 
 from __future__ import annotations
 
