@@ -29,14 +29,24 @@ def sliced_column(slice_: ir.Expression) -> SlicedColumn | None:
     if not isinstance(slice_, ir.Call) or slice_.function.name != "time_slice":
         return None
     column, size, origin = slice_.arguments
-    if not is_column(column) or not isinstance(size, ir.Literal) or not isinstance(origin, ir.Literal):
+    units = _units(column.type) if is_column(column) else None
+    lengths = None if units is None else _lengths(size, origin, units)
+    if not is_column(column) or lengths is None or not _are_near(*lengths):
         return None
-    units = _units(column.type)
-    if units is None or not isinstance(size.value, int) or not isinstance(origin.value, int):
-        return None
-    if max(size.value, abs(origin.value)) * units > _FARTHEST:
-        return None
-    return SlicedColumn(column=column, size=size.value * units, origin=origin.value * units)
+    return SlicedColumn(column=column, size=lengths[0], origin=lengths[1])
+
+
+def _lengths(size: ir.Expression | str, origin: ir.Expression | str, units: int) -> tuple[int, int] | None:
+    """The length of slices and the beginning of slice 0 in these units; None if they are no constants."""
+    match size, origin:
+        case ir.Literal(value=int(long)), ir.Literal(value=int(first)):
+            return long * units, first * units
+        case _:
+            return None
+
+
+def _are_near(size: int, origin: int) -> bool:
+    return max(size, abs(origin)) <= _FARTHEST
 
 
 def _units(type_: t.Type) -> int | None:
@@ -53,14 +63,19 @@ def _units(type_: t.Type) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceBeginning:
-    """The moment at which the slice begins whose number is in `column`, in units of its Arrow type. A slice is `size`
-    units long, and slice 0 begins at `origin`. DuckDB has all moments that are at most `farthest` units from 0.
+    """The moment at which the slice of this number begins, in units of its Arrow type. A slice is `size` units long,
+    and slice 0 begins at `origin`. DuckDB has all moments that are at most `farthest` units from 0.
     """
 
-    column: ir.Field
+    number: ir.Expression
     size: int
     origin: int
     farthest: int
+
+    @property
+    def is_near(self) -> bool:
+        """Tests whether operators can compute it in 64 bits."""
+        return _are_near(self.size, self.origin)
 
 
 def slice_beginning(moment: ir.Expression) -> SliceBeginning | None:
@@ -68,19 +83,13 @@ def slice_beginning(moment: ir.Expression) -> SliceBeginning | None:
     if not isinstance(moment, ir.Call) or moment.function.name != "slice_start":
         return None
     number, size, origin = moment.arguments
-    if not is_column(number) or not isinstance(size, ir.Literal) or not isinstance(origin, ir.Literal):
+    farthest, lengths = _farthest_moment(moment.type), _lengths(size, origin, parts_of_tick(moment.type))
+    if isinstance(number, str) or t.required(number.type) != t.required(INT64) or farthest is None or lengths is None:
         return None
-    farthest, units = farthest_moment(moment.type), parts_of_tick(moment.type)
-    if farthest is None or t.required(number.type) != t.required(INT64):
-        return None
-    if not isinstance(size.value, int) or not isinstance(origin.value, int):
-        return None
-    if max(size.value, abs(origin.value)) * units > _FARTHEST:
-        return None
-    return SliceBeginning(column=number, size=size.value * units, origin=origin.value * units, farthest=farthest)
+    return SliceBeginning(number=number, size=lengths[0], origin=lengths[1], farthest=farthest)
 
 
-def farthest_moment(type_: t.Type) -> int | None:
+def _farthest_moment(type_: t.Type) -> int | None:
     """A number of units of the type's Arrow type: DuckDB has all moments that are not farther from 0. None for types
     that have no moments.
     """

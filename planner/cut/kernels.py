@@ -16,11 +16,10 @@ from pyarrow import types as kinds
 from ...operators import kernels as k
 from ...operators.arrays.reductions import Reduction, reducible
 from .. import ir
-from ..analysis.sliced_columns import farthest_moment
+from ..analysis.sliced_columns import slice_beginning
 from ..ir import types as t
-from ..ir.arrow_types import arrow_schema, arrow_type, parts_of_tick
+from ..ir.arrow_types import arrow_schema, arrow_type
 from ..ir.boolean import is_connective, terms
-from ..ir.building import INT64
 from ..ir.types import Type
 from ..ir.visit import is_column
 from .reduced import reducing
@@ -236,16 +235,11 @@ class _Making:
         return k.Apply(function, operands, arrow_type(call.type))
 
     def _moment(self, call: ir.Call) -> k.Expression:
-        number, size, origin = call.arguments
-        farthest, units = farthest_moment(call.type), parts_of_tick(call.type)
-        if farthest is None or isinstance(number, str) or t.required(number.type) != t.required(INT64):
+        beginning = slice_beginning(call)
+        if beginning is None:
             raise _Unknown
-        match size, origin:
-            case ir.Literal(value=int(long)), ir.Literal(value=int(first)):
-                moments = long * units, first * units
-                return k.Moment(self._expression(number), *moments, farthest, arrow_type(call.type))
-            case _:
-                raise _Unknown
+        number = self._expression(beginning.number)
+        return k.Moment(number, beginning.size, beginning.origin, beginning.farthest, arrow_type(call.type))
 
     def _cast(self, operand: ir.Expression, type_: Type) -> k.Expression:
         converted = self._expression(operand)

@@ -56,9 +56,9 @@ def _column_or_start(expression: ir.Expression, below: Sequence[int | SliceStart
     if is_column(expression):
         return expression.index if below is None else below[expression.index]
     beginning = slice_beginning(expression)
-    if beginning is None:
+    if beginning is None or not beginning.is_near or not is_column(beginning.number):
         return None
-    number = beginning.column.index if below is None else below[beginning.column.index]
+    number = beginning.number.index if below is None else below[beginning.number.index]
     if not isinstance(number, int):
         return None
     return SliceStart(
