@@ -19,7 +19,6 @@ from ...operators.changes.network.network_graph import (
     ByKey,
     Entry,
     Graph,
-    KeptState,
     Link,
     Loop,
     Operate,
@@ -39,7 +38,7 @@ from ...planner.changes.change_nodes import (
     SourceNode,
     inputs_of,
 )
-from ...planner.changes.event_time.kept_state import state_of
+from ...planner.changes.event_time.kept_state import state_of, state_of_source
 from ...planner.ir.walk import unroll
 from ...proto.errors import InternalError
 from .change_routes import routes_to
@@ -262,13 +261,12 @@ def _enter(level: _Level, name: str, source: EntrySource) -> int:
     if not source.checked:
         return entry
     every = ByKey(tuple(range(len(source.schema))))
-    ends = source.event_time is not None and source.event_time.horizon is not None
     known = Operate(
         make=lambda _: RetractionCheck(source.marked_schema, name, source.event_time),
         inputs=(Link(entry, every),),
         schema=source.marked_schema,
         plan_path=name,
-        state=KeptState("a hash of each row", "that is not late for all readers" if ends else None),
+        state=state_of_source(source.event_time),
     )
     return level.add(known)
 

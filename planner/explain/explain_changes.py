@@ -16,6 +16,7 @@ from ...operators.changes.event_time.window_closing import (
     WindowClosing,
 )
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
+from ...operators.changes.network.network_graph import KeptState
 from ...operators.changes.top import Counting
 from ...operators.changes.window import WindowReach
 from ...proto.values import Explanation, TaskOptions
@@ -48,7 +49,7 @@ from ..changes.change_nodes import (
     inputs_of,
     nodes_of,
 )
-from ..changes.event_time.kept_state import state_of
+from ..changes.event_time.kept_state import state_of, state_of_source
 from ..physical.sources import PlannedSource
 from .explain_operators import marks, write_json
 from .explanation_text import explanation
@@ -62,6 +63,10 @@ Called: TypeAlias = Mapping[str, str]
 
 _SOURCES: Final[Called] = {}
 
+States: TypeAlias = Mapping[str, KeptState]
+
+_STATES: Final[States] = {}
+
 
 def explain(
     root: ChangeNode,
@@ -73,6 +78,7 @@ def explain(
 ) -> Explanation:
     """The explanation of a plan over changes. `writes` are that of the result, or None, and those of side tables."""
     write, *side_tables = (write and write_json(write) for write in writes)
+    states = {source.name: state_of_source(source.event_time) for source in sources}
     return explanation(
         {
             "mode": options.mode.value,
@@ -92,19 +98,22 @@ def explain(
                 }
                 for source in sources
             ],
-            "operators": operators_json(root, channels=options.channels),
+            "operators": operators_json(root, channels=options.channels, states=states),
             "warnings": list(warnings),
         }
     )
 
 
-def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[dict[str, Any]]:
+def operators_json(
+    root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None, states: States = _STATES
+) -> list[dict[str, Any]]:
     """Every operator once, numbered from 1, the root's number. `called` names the sources that are not the plan's.
-    Pipelines end in a task of so many `channels`; a loop's operators have no channels of their own.
+    Pipelines end in a task of so many `channels`; a loop's operators have no channels of their own. `states` are those
+    of the plan's sources.
     """
     numbers = {node: number for number, node in enumerate(nodes_of(root), 1)}
     ends = _ends(root, channels) if channels is not None else ()
-    return [_operator(node, numbers, called, ends=node in ends) for node in numbers]
+    return [_operator(node, numbers, called, states, ends=node in ends) for node in numbers]
 
 
 def _ends(root: ChangeNode, channels: int) -> frozenset[ChangeNode]:
@@ -127,9 +136,11 @@ def _blocks(node: ChangeNode) -> bool:
     return isinstance(node, grouped | final)
 
 
-def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
+def _operator(
+    node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, states: States, *, ends: bool
+) -> dict[str, Any]:
     how, why = _work(node)
-    state = state_of(node)
+    state = states.get(node.source) if isinstance(node, SourceNode) else state_of(node)
     return {
         "number": numbers[node],
         "operator": f"{_name(node, called)}{_kept_by_floor(node)}",
@@ -149,8 +160,13 @@ def _kept_by_floor(node: ChangeNode) -> str:
     """The end of the name of an operator that lets rows go by the floor of a column."""
     if getattr(node, "floor", None) is None and getattr(node, "floors", None) is None:
         return ""
+    return f", {_kept(node)}"
+
+
+def _kept(node: ChangeNode) -> str:
+    """The state of an operator that has a bound, in words."""
     state = state_of(node)
-    return "" if state is None else f", keeps {state.keeps} {state.bound}"
+    return "" if state is None else f"keeps {state.keeps} {state.bound}"
 
 
 def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
@@ -233,12 +249,11 @@ def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | Fin
         case OnTimeNode(late=late):
             return f"{'late rows' if late else 'rows on time'}, {ends}"
         case FinalWindowsNode():
-            kept = "slices" if isinstance(node.input, GroupNode) or node.states is not None else "rows"
             cost = "" if node.states is None else "; each window at the same cost"
-            return f"final windows by {node.keys} keys, {ends}, keeps {kept} of open windows{cost}"
+            return f"final windows by {node.keys} keys, {ends}, {_kept(node)}{cost}"
         case FinalSessionsNode():
             cost = "each session at the same cost"
-            return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions; {cost}"
+            return f"final sessions by {node.keys} keys, {ends}, {_kept(node)}; {cost}"
         case FinalCountsNode():
             return f"final windows of rows by {node.keys} keys, {ends}, keeps rows of windows that are not full"
 

@@ -23,13 +23,14 @@ def unbounded(root: ChangeNode, fed: Collection[str]) -> Iterator[str]:
         return growing[node]
 
     unroll(step, root)
-    warned: dict[str, str] = {}
+    warned: dict[str, dict[str, None]] = {}
     for node in nodes_of(root):
         state = state_of(node)
         if state is not None and state.bound is None and growing[node] and not isinstance(node, FinalCountsNode):
-            warned.setdefault(node.plan_path, state.keeps)
-    for plan_path, keeps in warned.items():
+            warned.setdefault(node.plan_path, {})[state.keeps] = None
+    for plan_path, kept in warned.items():
+        keeps = ", and ".join(kept)
         yield (
-            f"{plan_path}: the task keeps {keeps} for ever, because no watermark says which of them are never needed "
-            "again: group and join by a time of final windows, or of rows on time"
+            f"{plan_path}: the task keeps {keeps} for ever, because no watermark says which of them are never "
+            "needed again: group and join by a time of final windows, or of rows on time"
         )

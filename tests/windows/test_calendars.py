@@ -278,4 +278,4 @@ def test_a_zone_is_known_in_letters_of_any_case(client: tidegate.Client) -> None
 def test_explain_says_the_calendar(client: tidegate.Client) -> None:
     kind = Kind(_calendar("zoned microseconds", "Europe/Berlin", ("days", 2, 1, 0)), 1, 0, 0)
     text = client.explain(kind.plan(TIMES["zoned microseconds"], ["k"], ["sum"]), mode="continuous").text
-    assert "final windows by 1 keys, size 2 days, slide 1 in Europe/Berlin, keeps slices of open windows" in text
+    assert "final windows by 1 keys, size 2 days, slide 1 in Europe/Berlin, keeps slices and running results" in text

@@ -208,9 +208,12 @@ def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
     sliding = windows.sliding(marked, "t", 10, 5, measures=[different], final=True)
     assert "size 10, slide 5, keeps rows of open windows" in text(sliding)
     sliding = windows.sliding(marked, "t", 10, 5, measures=[COUNT], final=True)
-    assert "size 10, slide 5, keeps slices of open windows; each window at the same cost" in text(sliding)
+    assert "slide 5, keeps slices and running results of open windows; each window at the same cost" in text(sliding)
+    mean = sub.f.avg(sub.col("t").cast(sub.fp64)).alias("mean")
+    sliding = windows.sliding(marked, "t", 10, 5, measures=[mean], final=True)
+    assert "slide 5, keeps rows, slices and running results of open windows; each window at" in text(sliding)
     session = windows.session(marked, "t", 10, measures=[COUNT], final=True)
-    assert "gap 10, keeps rows of open sessions; each session at the same cost" in text(session)
+    assert "gap 10, keeps rows and last times of open sessions; each session at the same cost" in text(session)
     assert "late rows, size 10" in text(windows.late_rows(marked, "t", size=10))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ....operators.changes.event_time.row_watermarks import EventTime
 from ....operators.changes.group import Extreme
 from ....operators.changes.network.network_graph import KeptState
 from ..change_nodes import (
@@ -27,6 +28,14 @@ from ..change_nodes import (
 _PASSED: Final = "that the watermark has not passed"
 _OPEN: Final = "of open windows"
 _MATCHING: Final = "that can still match"
+_ONE: Final = "of one group"
+_LATEST: Final = "the latest row of each key"
+
+
+def state_of_source(event_time: EventTime | None) -> KeptState:
+    """The state of a source with this watermark: what a deletion is compared with."""
+    ends = event_time is not None and event_time.horizon is not None
+    return KeptState("a hash of each row", "that is not late for all readers" if ends else None)
 
 
 def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per node)
@@ -38,15 +47,16 @@ def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per no
             return KeptState("rows of both sides", _MATCHING)
         case FinalMatchesNode():
             return KeptState("rows", _MATCHING)
+        case FinalAsOfNode(tolerance=None, keys=keys):
+            return KeptState(f"open rows and {_LATEST}", None if keys else _ONE)
         case FinalAsOfNode(tolerance=tolerance):
-            latest = "the latest row of each key"
-            return KeptState(f"open rows and {latest}", None if tolerance is None else f"at most {tolerance:,} earlier")
+            return KeptState(f"open rows and {_LATEST}", f"at most {tolerance:,} earlier")
         case DistinctOrSetOpNode(closing=closing, floor=floor):
             return KeptState("different rows", _OPEN if closing is not None else _passed(floor))
         case GroupNode(closing=closing, floor=floor):
             one = not node.key and not any(isinstance(measure, Extreme) for measure in node.measures)
             kept = "numbers of groups"
-            return KeptState(kept, _OPEN if closing is not None else "of one group" if one else _passed(floor))
+            return KeptState(kept, _OPEN if closing is not None else _ONE if one else _passed(floor))
         case RegroupNode(floor=floor):
             return KeptState("rows of groups", _passed(floor))
         case TopNode(floor=floor):
@@ -61,7 +71,7 @@ def state_of(node: ChangeNode) -> KeptState | None:  # noqa: C901 (a line per no
         case FinalSessionsNode():
             return KeptState("rows and last times", "of open sessions")
         case FinalCountsNode(keys=keys):
-            return KeptState("rows of windows that are not full", None if keys else "of one group")
+            return KeptState("rows of windows that are not full", None if keys else _ONE)
         case OnlyOneNode() | RecomputeNode():
             return KeptState("rows of all inputs", None)
         case LoopNode():
