@@ -125,8 +125,16 @@ def _ends(root: ChangeNode, channels: int) -> frozenset[ChangeNode]:
 
 
 def takes_by_key(node: ChangeNode) -> bool:
-    """Tests whether an operator takes rows at the channel of their key, so that an exchange stands before it."""
-    return isinstance(node, JoinNode | OnlyOneNode) or _blocks(node)
+    """Tests whether an operator takes rows at the channel of their key, so that an exchange stands before it. The slices
+    of final windows are already there.
+    """
+    match node:
+        case FinalWindowsNode(input=GroupNode()):
+            return False
+        case JoinNode() | OnlyOneNode():
+            return True
+        case _:
+            return _blocks(node)
 
 
 def _blocks(node: ChangeNode) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
+from tidegate import windows
 from tidegate.executor.changes.change_routes import routes_to
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
@@ -64,9 +67,32 @@ def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
         "SELECT k, v + 1 AS w FROM a WHERE v > 1",
     ]
     for query in queries:
-        decoded = decode_plan(PlanBytes(binary=planned(query, tables)))
-        for node in nodes_of(prepare_changes(decoded, TaskOptions(mode=Mode.CONTINUOUS)).root):
-            assert takes_by_key(node) == any(route is not None for route in routes_to(node)), node
+        _check_routes(planned(query, tables))
+
+
+def test_final_windows_and_joins_that_are_said_to_take_rows_by_key_do() -> None:
+    marked, other = (
+        windows.watermark(sub.read_named_table(name, {"t": sub.i64, "k": sub.i64}), "t") for name in ("a", "b")
+    )
+    how: dict[str, Any] = {"keys": ["k"], "final": True}
+    count, different = sub.f.count().alias("n"), sub.f.count(sub.col("t")).distinct().alias("n")
+    for frame in (
+        windows.tumbling(marked, "t", 10, measures=[count], **how),
+        windows.tumbling(marked, "t", 10, measures=[different], **how),
+        windows.sliding(marked, "t", 10, 5, measures=[count], **how),
+        windows.sliding(marked, "t", 10, 5, measures=[different], **how),
+        windows.session(marked, "t", 10, measures=[count], **how),
+        windows.count(marked, "t", 10, measures=[count], **how),
+        windows.distinct(marked, "t", 10, keys=["k"]),
+        windows.interval_join(marked, other, "t", after=3, how="outer", **how),
+        windows.as_of_join(marked, other, "t", **how),
+    ):
+        _check_routes(frame.to_plan().SerializeToString())
+
+
+def _check_routes(query: bytes) -> None:
+    for node in nodes_of(prepare_changes(decode_plan(PlanBytes(binary=query)), TaskOptions(mode=Mode.CONTINUOUS)).root):
+        assert takes_by_key(node) == any(route is not None for route in routes_to(node)), node
 
 
 def test_what_is_not_incremental_says_why_where_it_stands_and_below() -> None:
