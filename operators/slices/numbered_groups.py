@@ -10,10 +10,12 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as kinds
 
 from ..core.batches import batch_of
 from ..core.blocks import BLOCK_ROWS
 from .dense_groups import DenseGroups, GroupKey, GroupState
+from .wide_sums import integers
 
 _MOST_VALUES: Final = BLOCK_ROWS // 4
 """Each block puts all values into a hash table again."""
@@ -29,16 +31,23 @@ class NumberedGroups:
         self._dense = DenseGroups(keys, states, room)
         self._values = {at: _Values() for at, key in enumerate(keys) if key.numbered}
         self._columns = {at: keys[at].column for at in self._values}
+        self._added = {state.values for state in states if state.values is not None}
 
     def add(self, block: pa.RecordBatch) -> bool:
-        """Count the rows of the block, as `DenseGroups` does."""
+        """Count the rows of the block, as `DenseGroups` does. Values may also be decimals of scale 0."""
         columns = block.columns
+        wide = [at for at in self._added if kinds.is_decimal(columns[at].type)]
+        for at in wide:
+            columns[at] = integers(columns[at])
+            if columns[at] is None:
+                return False
         for at, values in self._values.items():
             numbers = values.numbers(columns[self._columns[at]])
             if numbers is None:
                 return False
             columns[self._columns[at]] = numbers
-        return self._dense.add(pa.RecordBatch.from_arrays(columns, names=block.schema.names) if self._values else block)
+        changed = wide or self._values
+        return self._dense.add(pa.RecordBatch.from_arrays(columns, names=block.schema.names) if changed else block)
 
     def would_fit(self, block: pa.RecordBatch, room: int) -> bool:
         """Tests whether another room would have been enough for the first keys, of which none is numbered."""

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..arrays.layout import Words
+from ..arrays.layout import Words, flags
 
 _LOW: Final = 0xFFFF_FFFF
 _PARTS: Final = 4
@@ -22,6 +22,17 @@ def decimal_words(array: pa.Array) -> tuple[Words, Words]:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     words = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), array.offset * 16)
     return words[::2], words[1::2]
+
+
+def integers(array: pa.Array) -> pa.Array | None:
+    """Whole decimals of a decimal128 array as 64-bit integers; None if one of them has more bits."""
+    low, high = decimal_words(array)
+    null = flags(array.is_null()) if array.null_count else None
+    if null is not None:
+        low, high = np.where(null, 0, low), np.where(null, 0, high)
+    if not np.array_equal(high, low >> 63):
+        return None
+    return pa.Array.from_buffers(pa.int64(), len(low), [validity(null), pa.py_buffer(np.ascontiguousarray(low))])
 
 
 class DecimalSums:

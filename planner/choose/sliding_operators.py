@@ -74,6 +74,14 @@ def _operator(relation: ir.Relation, references: OuterReferences, tumbling: bool
             return _in_arrays(relation, _NUMBERS) or relation
         case ir.PartialAggregate() if is_sliced(relation) and references.of(relation).closed:
             return _in_arrays(relation, _NUMBERS) or relation
+        case ir.FinalAggregate() if _joins_arrays(relation):
+            return ir.FinalDenseSlices(
+                input=relation.input,
+                keys=relation.keys,
+                measures=relation.measures,
+                schema=relation.schema,
+                plan_path=relation.plan_path,
+            )
         case ir.SlidingAggregate() if without_numbers(relation) is None and references.of(relation).closed:
             return _windows(relation, _slices(relation), len(relation.keys))
         case ir.FinalSlidingAggregate() if without_numbers(relation) is None:
@@ -97,6 +105,12 @@ def slices_of(relation: ir.SlidingAggregate, below: ir.Relation) -> ir.PartialAg
 def _slices(relation: ir.SlidingAggregate) -> ir.Relation:
     slices = slices_of(relation, relation.input)
     return _in_arrays(slices, _NUMBERED) or slices
+
+
+def _joins_arrays(aggregate: ir.FinalAggregate) -> bool:
+    """Tests whether the aggregate joins groups that the channels have made in arrays."""
+    sent = aggregate.input
+    return isinstance(sent, ir.Exchange) and isinstance(sent.input, ir.DenseSlices)
 
 
 def _is_tumbling(aggregate: ir.Aggregate) -> bool:

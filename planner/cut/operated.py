@@ -122,7 +122,7 @@ def operator_node(
             )
         case ir.MergeJoin() | ir.AsOfMergeJoin() | ir.StreamingAggregate():
             return node_over_sorted(relation, inputs)
-        case ir.SlidingWindows() | ir.DenseSlices():
+        case ir.SlidingWindows() | ir.DenseSlices() | ir.FinalDenseSlices():
             return node_of_slices(relation, inputs[0])
         case ir.User():
             return _user_node(relation, inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import TypeAlias, assert_never, cast
 
 import pyarrow as pa
 
@@ -28,13 +28,19 @@ from ..sql.states import render_value, states_of
 from ..sql.table import Direct, Table, numbered
 from ..sql.writer import Writer
 
+_OfSlices: TypeAlias = ir.SlidingWindows | ir.DenseSlices | ir.FinalDenseSlices
 
-def node_of_slices(
-    relation: ir.SlidingWindows | ir.DenseSlices, input_: PhysicalNode
-) -> SlidingWindowsNode | DenseSlicesNode:
-    if isinstance(relation, ir.SlidingWindows):
-        return _sliding_windows(relation, input_)
-    return _dense_slices(relation, input_)
+
+def node_of_slices(relation: _OfSlices, input_: PhysicalNode) -> SlidingWindowsNode | DenseSlicesNode:
+    match relation:
+        case ir.SlidingWindows():
+            return _sliding_windows(relation, input_)
+        case ir.DenseSlices():
+            return _dense_slices(relation, input_)
+        case ir.FinalDenseSlices():
+            return _final_dense_slices(relation, input_)
+        case _:
+            assert_never(relation)
 
 
 def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> SlidingWindowsNode:
@@ -76,6 +82,50 @@ def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlices
         size_class=input_.size_class,
         plan_path=relation.plan_path,
     )
+
+
+def _final_dense_slices(relation: ir.FinalDenseSlices, input_: PhysicalNode) -> DenseSlicesNode:
+    """The groups of all channels' parts, whose states are values like any others."""
+    keys, schema = relation.keys, relation.input.schema
+    final = ir.FinalAggregate(
+        input=relation.input,
+        keys=keys,
+        measures=relation.measures,
+        schema=relation.schema,
+        plan_path=relation.plan_path,
+    )
+    try:
+        total = select_final_aggregate(final, _input(len(schema))[0])
+        whole = WholeGroups(
+            states=arrow_schema(schema),
+            aggregate=total,
+            ordered=_in_order(total, keys),
+            total=_in_order(total, keys),
+            values=None if _is_plain(relation) else _values(relation, keys),
+        )
+    except PlanError as error:
+        raise error.at(relation.plan_path) from error
+    groups = GroupsOfSlices(
+        keys=tuple(GroupKey(column=at) for at in range(keys)),
+        states=tuple(_joined_states(relation.measures, keys)),
+        groups=f"SELECT {', '.join(f'c{at}' for at in range(len(schema)))} FROM in0",
+        whole=whole,
+    )
+    return DenseSlicesNode(
+        input=input_,
+        groups=groups,
+        schema=arrow_schema(relation.schema),
+        size_class=input_.size_class,
+        plan_path=relation.plan_path,
+    )
+
+
+def _joined_states(measures: Sequence[ir.Measure], first: int) -> Iterator[GroupState]:
+    """The states of groups from those of their parts, whose columns begin with the `first` one."""
+    states = (state for measure in measures for state in states_of(measure) or ())
+    for at, state in enumerate(states, first):
+        function = "sum" if state.function == "count" else state.function
+        yield GroupState(function=cast("GroupFunction", function), values=at, condition=None)
 
 
 def _group_key(key: ir.Expression) -> GroupKey:
@@ -155,11 +205,11 @@ def _is_text(type_: pa.DataType) -> bool:
     return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
 
 
-def _values(relation: ir.SlidingWindows | ir.DenseSlices, keys: int) -> str:
+def _values(relation: _OfSlices, keys: int) -> str:
     return f"SELECT {', '.join(_columns(relation, keys))} FROM in0"
 
 
-def _columns(relation: ir.SlidingWindows | ir.DenseSlices, keys: int) -> Iterator[str]:
+def _columns(relation: _OfSlices, keys: int) -> Iterator[str]:
     yield from (f"c{at}" for at in range(keys))
     state = keys
     for measure in relation.measures:
@@ -169,7 +219,7 @@ def _columns(relation: ir.SlidingWindows | ir.DenseSlices, keys: int) -> Iterato
         state = end
 
 
-def _is_plain(relation: ir.SlidingWindows | ir.DenseSlices) -> bool:
+def _is_plain(relation: _OfSlices) -> bool:
     """Tests whether each measure is its state, cast to the measure's type."""
     for measure in relation.measures:
         if len(states_of(measure) or ()) != 1:

@@ -87,6 +87,8 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"partial aggregate, {len(relation.keys)} keys: {_functions(relation.measures)}"
         case ir.FinalAggregate():
             return f"final aggregate, {relation.keys} keys: {_functions(relation.measures)}"
+        case ir.FinalDenseSlices():
+            return f"final dense slices, {relation.keys} keys: {_functions(relation.measures)}"
         case ir.Exchange():
             return f"exchange, {relation.routing.value}"
         case _:

@@ -65,6 +65,7 @@ from .planned import (
     DenseSlices,
     Exchange,
     FinalAggregate,
+    FinalDenseSlices,
     FinalSlidingAggregate,
     IndexLookup,
     IndexTable,
@@ -119,6 +120,7 @@ Operated: TypeAlias = (
     | StreamingAggregate
     | SlidingWindows
     | DenseSlices
+    | FinalDenseSlices
     | Rounds
     | User
 )
@@ -258,6 +260,7 @@ __all__ = [
     "FileItem",
     "Filter",
     "FinalAggregate",
+    "FinalDenseSlices",
     "FinalSlidingAggregate",
     "Function",
     "FunctionKind",

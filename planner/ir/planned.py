@@ -100,6 +100,19 @@ class DenseSlices(Node):
     traits: ClassVar = table.DENSE_SLICES
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalDenseSlices(Node):
+    """The second half of a `DenseSlices` in parts: a `FinalAggregate` whose `keys` first columns are whole numbers."""
+
+    input: Relation
+    keys: int
+    measures: tuple[Measure, ...]
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",))
+    traits: ClassVar = table.FINAL_DENSE
+
+
 class Routing(enum.Enum):
     """The destination of a row in an exchange.
 

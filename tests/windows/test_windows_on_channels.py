@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, TypeAlias
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
@@ -83,9 +86,56 @@ def test_windows_of_two_streams_meet_on_the_channel_of_their_key(
     assert sorted(answer, key=repr) == sorted(pairs, key=repr)
 
 
+MANY = 400_000
+"""So many rows are worth two channels."""
+
+
+def _many(seed: int, keys: int) -> pa.Table:
+    """Rows of 1,000 windows in no order, some without a time, a key or a value."""
+    random = np.random.default_rng(seed)
+    columns = {
+        "t": random.integers(-5_000, 5_000, MANY),
+        "k": random.integers(-keys // 2, keys // 2, MANY),
+        "v": random.integers(-(2**40), 2**40, MANY),
+    }
+    return pa.table({name: pa.array(column, mask=random.random(MANY) < 0.01) for name, column in columns.items()})
+
+
+def _on_two_channels(client: tidegate.Client, rows: pa.Table) -> pa.Table:
+    splits = [rows.slice(at, MANY // 4) for at in range(0, MANY, MANY // 4)]
+    with client.create_task(_tumbling("a").to_plan(), channels=2, parallel_threshold_seconds=0) as task:
+        return _named(task.run_epoch({"a": splits}).table())
+
+
+@pytest.mark.parametrize("keys", [6, 60, 2**40], ids=["many parts of a group", "few", "keys far apart"])
+def test_windows_of_many_rows_are_put_together_from_parts(client: tidegate.Client, keys: int) -> None:
+    rows = _many(1, keys)
+    query = """
+        SELECT t // 10 - (t % 10 < 0)::BIGINT AS w, w * 10, w * 10 + 10, k, sum(v)::BIGINT, count(v), min(v), max(v)
+        FROM rows WHERE t IS NOT NULL GROUP BY w, k
+    """
+    right = duckdb.sql(f"SELECT * EXCLUDE w FROM ({query})").fetchall()
+    answer = [tuple(row.values()) for row in _on_two_channels(client, rows).to_pylist()]
+    assert sorted(answer, key=repr) == sorted(right, key=repr)
+
+
+def test_windows_of_a_channel_come_by_their_times_and_keys(client: tidegate.Client) -> None:
+    answer = _on_two_channels(client, _many(2, 60))
+    starts, keys = answer.column(0).to_pylist(), answer.column(2).to_pylist()
+    marks = [(start, key is not None, key or 0) for start, key in zip(starts, keys, strict=True)]
+    assert sum(one > other for one, other in pairwise(marks)) == 1
+
+
+def test_a_sum_of_parts_that_64_bits_do_not_hold_is_an_error(client: tidegate.Client) -> None:
+    rows = _many(3, 6).set_column(2, "v", pa.array([2**62] * MANY))
+    with pytest.raises(tidegate.TaskFailed, match="out of range"):
+        _on_two_channels(client, rows)
+
+
 def test_explain_shows_one_exchange_for_each_stream(client: tidegate.Client) -> None:
     text = client.explain(JOINED, channels=2).text
     assert text.count("dense slices, 2 keys of whole numbers: sum, count, min, max") == 2
+    assert text.count("final dense slices, 2 keys: sum, count, min, max") == 2
     assert [line.split(": ")[1] for line in text.splitlines() if "exchange" in line and "hash of" in line] == [
         "hash of columns 1",
         "hash of columns 1",
