@@ -125,8 +125,8 @@ def _ends(root: ChangeNode, channels: int) -> frozenset[ChangeNode]:
 
 
 def takes_by_key(node: ChangeNode) -> bool:
-    """Tests whether an operator takes rows at the channel of their key, so that an exchange stands before it. The slices
-    of final windows are already there.
+    """Tests whether an operator takes rows at the channel of their key, so that an exchange stands before it. The
+    slices of final windows are already there.
     """
     match node:
         case FinalWindowsNode(input=GroupNode()):
