@@ -9,9 +9,11 @@ without deletions most are forgotten before.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,6 @@ from ...proto.errors import ExecutionError
 from ..core.operator import UNBOUNDED, StateReader, StateWriter
 from .change_operator import ChangeOperator, Kept
 from .event_time.final_windows import late_insertion
-from .event_time.forgetting import Forgetting
 from .event_time.row_watermarks import EventTime
 from .event_time.timed_rows import numbers_of
 from .event_time.window_closing import IDLE, NEVER
@@ -29,6 +30,7 @@ from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_numbers, save_numbers
 from .values.change import Change, Numbers, has_large_weights, take_weights
+from .values.consolidate import Entries
 from .values.rows import Rows
 from .values.value_columns import FixedColumn, Mask
 
@@ -38,6 +40,9 @@ _WAITING: Final = 24
 """The bytes of each of so many rows that wait: those of a hash, a tick and a weight."""
 _NARROW: Final = 32
 """The most bytes of a row that waits as it is: to copy it takes less time than its hash."""
+_LONG: Final = 4_096
+_RUNS: Final = 256
+"""A run of insertions stays apart from later ones if it has so many rows, and one part in so many of all rows."""
 _NAMED: Final = 3
 """The most splits that an error names."""
 
@@ -104,7 +109,7 @@ class _Uncounted:
 
     def __init__(self) -> None:
         self.rows = self.nbytes = 0
-        self._parts: list[_Part] = []
+        self._parts: deque[_Part] = deque()
 
     def add(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
         part = _Part(rows, hashed, times, weights, int(times.max()) if len(times) else None)
@@ -115,14 +120,59 @@ class _Uncounted:
     def forget_below(self, low: int) -> None:
         parts = [part for part in self._parts if part.last is None or part.last >= low]
         if len(parts) < len(self._parts):
-            self._parts = parts
+            self._parts = deque(parts)
             self.rows = sum(len(part.rows) for part in parts)
             self.nbytes = sum(part.nbytes for part in parts)
 
     def take(self) -> Change | None:
         """All hashes as one change; None where there are none."""
-        parts, self._parts, self.rows, self.nbytes = self._parts, [], 0, 0
+        parts, self._parts, self.rows, self.nbytes = self._parts, deque[_Part](), 0, 0
         return Change.joined([part.copies() for part in parts]) if parts else None
+
+    def take_first(self) -> Change:
+        """The hashes of the oldest part."""
+        part = self._parts.popleft()
+        self.rows -= len(part.rows)
+        self.nbytes -= part.nbytes
+        return part.copies()
+
+
+class _TimedCounts(Arrangement):
+    """The copies of rows, by their hashes and ticks. To forget early ticks costs nothing for the rows that are left.
+
+    Runs of insertions are moved a few times while they are short, and then stay as they are, because hardly any row is
+    inserted twice. Deletions take rows away, so runs with deletions are merged with those before them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_TIMED_HASHES.types, (0,), depth=0, packs=False)
+        self._ticks: WeakKeyDictionary[Entries, tuple[int, int]] = WeakKeyDictionary()
+        """The tick in the middle of a run's ticks, and the last one."""
+
+    def forget_below(self, low: int) -> None:
+        """Let runs go whose ticks are all less than `low`, and such rows of runs where they are most."""
+        left = []
+        for run in self._runs:
+            middle, last = self._ticks_of(run)
+            if last >= low:
+                left.append(run if middle >= low else run.take(np.flatnonzero(numbers_of(run.rows, 1) >= low)))
+        if len(left) < len(self._runs) or any(new is not old for new, old in zip(left, self._runs, strict=True)):
+            self._runs, self._runs_bytes = left, None
+
+    def _ticks_of(self, run: Entries) -> tuple[int, int]:
+        if run not in self._ticks:
+            ticks = numbers_of(run.rows, 1)
+            self._ticks[run] = int(np.partition(ticks, len(ticks) // 2)[len(ticks) // 2]), int(ticks.max())
+        return self._ticks[run]
+
+    def _merges(self, older: Entries, newer: Entries) -> bool:
+        long = len(older) >= max(_LONG, sum(map(len, self._runs)) // _RUNS)
+        return super()._merges(older, newer) and not (long and _inserts(older) and _inserts(newer))
+
+
+def _inserts(run: Entries) -> bool:
+    """Tests whether the run has rows, and deletes none."""
+    return len(run) > 0 and int(run.weights.min()) > 0
 
 
 def _hashes(rows: Rows) -> Rows:
@@ -180,11 +230,11 @@ class RetractionCheck(ChangeOperator):
         self._event_time = event_time
         self._horizon = None if event_time is None else event_time.horizon
         self._kept = _HASHES if self._horizon is None else _TIMED_HASHES
-        self._counts = Arrangement(self._kept.types, (0,), depth=0)
+        self._timed = None if self._horizon is None else _TimedCounts()
+        self._counts = Arrangement(_HASHES.types, (0,), depth=0) if self._timed is None else self._timed
         self._uncounted = _Uncounted()
         self._low = NEVER
         """Earlier ticks are forgotten."""
-        self._forgetting = Forgetting((self._counts, 1))
         self._deleted: list[_Deleted] = []
         self._late: list[_Behind] = []
         """Changes that may be late, behind a deletion of their epoch."""
@@ -199,7 +249,7 @@ class RetractionCheck(ChangeOperator):
             rows = rows.select(range(len(self._rows)))
             marks = numbers_of(change.rows, len(self._rows))
             times, has_time = self._event_time.times(rows, self._rows.get_field_index(self._event_time.column))
-            if self._horizon is not None:
+            if self._horizon is not None and not (len(rows) and has_time.all() and times.min() >= self._low):
                 checked = np.flatnonzero(has_time & (times >= self._low))
                 if len(checked) < len(rows):
                     rows, weights = rows.take(checked), take_weights(weights, checked)
@@ -225,18 +275,19 @@ class RetractionCheck(ChangeOperator):
         """Forget rows that no reader needs any more."""
         if watermark is None or watermark in (IDLE, UNBOUNDED):
             return ()
-        if self._event_time is not None and self._horizon is not None:
+        if self._event_time is not None and self._horizon is not None and self._timed is not None:
             self._low = max(self._low, self._event_time.ticks.at(watermark) - self._horizon + 1)
             self._uncounted.forget_below(self._low)
-            self._forgetting.below(self._low)
+            self._timed.forget_below(self._low)
         return ()
 
     def _wait(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
         waiting = self._uncounted
         waiting.add(rows, times, weights, hashed=hashed)
-        large = has_large_weights(Change(rows, weights))  # copies beyond 64 bits are an error of this epoch
-        if waiting.rows > _UNCOUNTED or waiting.nbytes > _UNCOUNTED * _WAITING or large:
+        if has_large_weights(Change(rows, weights)):  # copies beyond 64 bits are an error of this epoch
             self._count()
+        while waiting.rows > _UNCOUNTED or waiting.nbytes > _UNCOUNTED * _WAITING:
+            self._counts.insert(waiting.take_first())
 
     def _count(self) -> None:
         change = self._uncounted.take()

@@ -19,7 +19,10 @@ from ..values.value_columns import ArrowColumn, Index, Mask
 from .state_numbers import Kept, Part, StateNumbers, Values
 
 _TOGETHER: Final = 8
-"""The slices that are taken at once, because each time costs as much as some slices."""
+"""The slices that are taken at once, because each time costs as much as some slices ..."""
+_AT_LEAST: Final = 2
+_ROWS: Final = 16_384
+"""... or fewer, where there are so many rows in them: no epoch is to take far longer than the others."""
 
 
 class Overlap(NamedTuple):
@@ -235,7 +238,8 @@ class NextBlock:
         """
         first = self.number * overlap.block_length
         begin = max(first, 2 * first - (window + 1) * overlap.step)
-        return begin if self.begin - begin >= _TOGETHER or first == begin < self.begin else None
+        together = min(max(_ROWS // max(len(self.front), 1), _AT_LEAST), _TOGETHER)
+        return begin if self.begin - begin >= together or first == begin < self.begin else None
 
     def extended(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -11,19 +12,25 @@ import pyarrow as pa
 from ...arrays.hashing import Hashes
 from ..kept.arrangement import Arrangement
 from ..values.change import Change, ManyRounds, Numbers
-from ..values.consolidate import consolidate, entries
+from ..values.consolidate import Entries, consolidate, entries
 from ..values.rows import Rows
 from ..values.value_columns import FixedColumn
 from .window_closing import MOST
 
 _SIGN: Final = np.uint64(1 << 63)
 _LEAST: Final = -(1 << 63)
+_LONG: Final = 4_096
+_RUNS: Final = 256
+"""A run stays apart from later ones if it has so many entries, and one part in so many of all entries."""
+_BACK: Final = 8
+"""A run is later than another one if at most one in so many of its entries are not."""
 
 
 class TimedRows(Arrangement):
     """Rows of `types`, whose first column is a number without nulls. Its runs lie in the order of this number.
 
-    Taking rows away costs nothing for rows that are left: a run is cut when most of it is gone.
+    Taking rows away costs nothing for rows that are left: a run is cut when most of it is gone. Rows that come in the
+    order of their numbers are moved a few times while their run is short, and then stay where they are.
     """
 
     def __init__(self, types: Sequence[pa.DataType], width: int = 1) -> None:
@@ -34,17 +41,20 @@ class TimedRows(Arrangement):
     def between(self, low: int, high: int) -> Change:
         """The rows whose numbers are at least `low`, and less than `high`; consolidated."""
         low = max(low, self._low)
-        parts = []
+        parts, last, apart = [], -1, True
         for run in self._runs if high > low else ():
             start, end = run.key_hashes.searchsorted(_words(np.array([low, min(high, MOST)])))
             if high > MOST:
                 end = len(run)
             if end > start:
                 parts.append(run.pick(np.arange(start, end)))
+                apart = apart and int(run.key_hashes[start]) > last
+                last = int(run.key_hashes[end - 1])
         self.looked_at += sum(map(len, parts))
         if not parts:
             return Change(Rows.empty(self._types_of_rows), self._nothing.weights)
-        return consolidate(Change.concat(parts))
+        change = Change.concat(parts)
+        return replace(change, consolidated=True) if apart else consolidate(change)
 
     def drop_below(self, low: int) -> None:
         """Take away the rows whose numbers are less than `low`. The bound never goes back."""
@@ -82,6 +92,18 @@ class TimedRows(Arrangement):
     def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:  # noqa: ARG002 - the order is not that of the keys' hashes
         if len(rows):
             self._insert_run(entries(rows, *self._hashes(rows), weights, rounds))
+
+    def _merges(self, older: Entries, newer: Entries) -> bool:
+        return super()._merges(older, newer) and not self._stays_apart(older, newer)
+
+    def _stays_apart(self, older: Entries, newer: Entries) -> bool:
+        """Tests whether a run is long enough to be left as it is, and the newer one is later, so that a merge would
+        hardly do more than copy both.
+        """
+        if len(older) < max(_LONG, sum(map(len, self._runs)) // _RUNS):
+            return False
+        back = int(newer.key_hashes.searchsorted(older.key_hashes[-1], side="right"))
+        return back * _BACK <= len(newer)
 
     def _hashes(self, rows: Rows, keys: Rows | None = None) -> tuple[Hashes, Hashes]:  # noqa: ARG002 - the key is a number
         return _words(numbers_of(rows)), rows.hashes()

@@ -218,7 +218,7 @@ class Arrangement:
         stays apart.
         """
         arrange = self._arrange
-        while self._runs and to_merge(self._runs[-1].size, run.size):
+        while self._runs and self._merges(self._runs[-1], run):
             merge = self._room_for(self._runs[-1], run)
             if merge is None:
                 break
@@ -230,6 +230,10 @@ class Arrangement:
         if len(run):
             self._runs.append(run.narrowed() if arrange is None else run)
             self._runs_bytes = None
+
+    def _merges(self, older: Entries, newer: Entries) -> bool:
+        """Tests whether a new run is merged with the run before it."""
+        return to_merge(older.size, newer.size)
 
     @staticmethod
     def _room_for(older: Entries, newer: Entries) -> Merge | None:

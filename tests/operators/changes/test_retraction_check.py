@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tidegate.operators.changes import retraction_check
 from tidegate.operators.changes.event_time.row_watermarks import EventTime
 from tidegate.operators.changes.event_time.window_closing import Ticks
+from tidegate.operators.changes.kept import arrangement
 from tidegate.operators.changes.retraction_check import RetractionCheck
 from tidegate.operators.changes.values.change import Change, ones
 from tidegate.operators.changes.values.rows import Rows
@@ -51,13 +52,16 @@ BY_TIME = EventTime(column="t", delay=0, ahead=None, idle=None, parts=1, ticks=T
     epochs=st.lists(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-1, 1, 1, 2])), max_size=6), max_size=8),
     saves=st.sets(st.integers(0, 7)),
     most=st.sampled_from([0, 3, 1 << 18]),
+    long=st.sampled_from([1, 4_096]),
 )
 def test_the_first_epoch_with_more_deletions_than_insertions_fails_whenever_rows_are_counted(
-    epochs: list[list[tuple[int, int]]], saves: set[int], most: int
+    epochs: list[list[tuple[int, int]]], saves: set[int], most: int, long: int
 ) -> None:
     check, total = RetractionCheck(TIMED, "edges", BY_TIME), Counter[int]()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(retraction_check, "_UNCOUNTED", most)
+        patched.setattr(retraction_check, "_LONG", long)
+        patched.setattr(arrangement, "_FEW", 0 if long == 1 else 256)
         for number, epoch in enumerate(epochs):
             for k, weight in epoch:
                 total[k] += weight
@@ -118,3 +122,46 @@ def test_waiting_rows_take_no_more_memory_than_as_many_hashes(monkeypatch: pytes
     for start in range(0, 1_000, 10):
         run_epoch(check, [(0, change(TIMED, [((start + at, 50, 40), 1, ()) for at in range(10)], 0))])
         assert check._uncounted.nbytes <= 100 * 24
+
+
+def test_no_epoch_counts_many_more_rows_than_come_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retraction_check, "_UNCOUNTED", 20_000)
+    moved: list[int] = []
+    hashes, merged = retraction_check._hashes, arrangement.merged
+    monkeypatch.setattr(retraction_check, "_hashes", lambda rows: moved.append(len(rows)) or hashes(rows))
+    monkeypatch.setattr(
+        arrangement, "merged", lambda runs, *others: moved.append(sum(map(len, runs))) or merged(runs, *others)
+    )
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    most = 0
+    for start in range(0, 200_000, 2_000):
+        moved.clear()
+        list(check.receive(0, inserted(range(start, start + 2_000), tick=50)))
+        check.settle()
+        most = max(most, sum(moved))
+    assert 0 < most <= 4 * 4_096
+    assert_deleted_once(check, 3)
+
+
+def test_counted_rows_are_forgotten_with_their_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retraction_check, "_UNCOUNTED", 0)
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    rows = []
+    for start in range(0, 1_000, 5):
+        list(check.receive(0, inserted(range(1_000), tick=start)))
+        check.settle()
+        check.advance(start)
+        rows.append(check._counts.rows)
+    assert max(rows[20:]) <= 3_000 + 2 * 4_096  # those of the horizon, and of a run that is not forgotten yet
+    assert_deleted_once(check, 3, tick=995)
+
+
+def inserted(keys: range, tick: int) -> Change:
+    columns = [FixedColumn(np.array(keys)), *(FixedColumn(np.full(len(keys), number)) for number in (tick, tick - 10))]
+    return Change(Rows(columns, len(keys)), ones(len(keys)))
+
+
+def assert_deleted_once(check: RetractionCheck, key: int, tick: int = 50) -> None:
+    run_epoch(check, [(0, change(TIMED, [((key, tick, tick - 10), -1, ())], 0))])
+    with pytest.raises(ExecutionError, match="deleted more often than inserted"):
+        run_epoch(check, [(0, change(TIMED, [((key, tick, tick - 10), -1, ())], 0))])

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.changes.event_time import running_states
 from tidegate.operators.changes.event_time.final_sliding_windows import FinalSlidingWindows, SliceStates
 from tidegate.operators.changes.event_time.final_windows import FinalWindows
 from tidegate.operators.changes.event_time.window_closing import Ticks, WindowClosing
@@ -191,6 +192,12 @@ def test_no_epoch_reads_much_more_than_the_others() -> None:
     """Nothing has to be done at once for all slices of a window."""
     assert most_read_in_an_epoch(60) <= 6
     assert most_read_in_an_epoch(600) <= 6
+
+
+def test_the_more_keys_the_fewer_slices_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_few = most_read_in_an_epoch(60)
+    monkeypatch.setattr(running_states, "_ROWS", 10)
+    assert most_read_in_an_epoch(60) < 0.9 * with_few
 
 
 def read_per_result(length: int) -> float:

@@ -7,13 +7,17 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegate.operators.changes.event_time import timed_rows
 from tidegate.operators.changes.event_time.timed_rows import TimedRows
+from tidegate.operators.changes.kept import arrangement
 from tidegate.operators.changes.kept.held_state import HeldState
 from tidegate.operators.changes.kept.state_format import load_arrangement, save_arrangement
-from tidegate.operators.changes.values.change import Change
+from tidegate.operators.changes.values.change import Change, ones
+from tidegate.operators.changes.values.rows import Rows
 
 from ....searching import tries
 
@@ -34,11 +38,20 @@ def weighed(rows: Change) -> Counter[tuple[int, str]]:
     return Counter(dict(zip(zip(*columns, strict=True), rows.weights.tolist(), strict=True)))
 
 
-@settings(max_examples=tries(40), deadline=None)
-@given(steps=st.lists(st.tuples(ROWS, TIMES, TIMES, st.one_of(st.none(), TIMES), st.booleans()), max_size=6))
+@settings(max_examples=tries(60), deadline=None)
+@given(
+    steps=st.lists(st.tuples(ROWS, TIMES, TIMES, st.one_of(st.none(), TIMES), st.booleans()), max_size=6),
+    long=st.sampled_from([1, 4_096]),
+)
 def test_rows_are_given_by_time_until_they_are_taken_away(
-    steps: list[tuple[list[tuple[int, str, int]], int, int, int | None, bool]],
+    steps: list[tuple[list[tuple[int, str, int]], int, int, int | None, bool]], long: int
 ) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(timed_rows, "_LONG", long)
+        _given_by_time(steps)
+
+
+def _given_by_time(steps: list[tuple[list[tuple[int, str, int]], int, int, int | None, bool]]) -> None:
     kept, naive, bound = TimedRows(SCHEMA.types), Counter[tuple[int, str]](), LEAST
     for inserted, low, high, gone, restored in steps:
         inserted = [row for row in inserted if row[0] >= bound]
@@ -64,6 +77,34 @@ def test_a_run_whose_rows_are_gone_takes_no_memory() -> None:
         kept.drop_below(start)
     assert kept.rows <= 4_000
     assert kept.bounds == (49_000, 49_999)
+
+
+def _merged(monkeypatch: pytest.MonkeyPatch, batches: list[list[int]]) -> tuple[list[int], TimedRows]:
+    """The rows of each merge, where rows come with these times."""
+    sizes: list[int] = []
+    merged = arrangement.merged
+    monkeypatch.setattr(
+        arrangement, "merged", lambda runs, *others: sizes.append(sum(map(len, runs))) or merged(runs, *others)
+    )
+    kept = TimedRows([pa.int64()])
+    for times in batches:
+        kept.insert(Change(Rows.of_arrays([pa.array(times, pa.int64())], len(times)), ones(len(times))))
+    return sizes, kept
+
+
+def test_rows_that_come_in_order_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch begins a little before the end of the one before it. Short runs are put together at first."""
+    sizes, kept = _merged(monkeypatch, [list(range(start - 50, start + 1_000)) for start in range(0, 100_000, 1_000)])
+    assert max(sizes) <= 2 * 4_096
+    assert sum(sizes) <= 5 * 105_000
+    assert len(kept.runs) <= 100_000 / 4_096 + 5
+    assert len(kept.between(-50, 100_000)) == 100_000 - 1_000 + 1_050
+
+
+def test_rows_that_come_in_no_order_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, kept = _merged(monkeypatch, [list(range(start, 500_000, 100)) for start in range(50)])
+    assert max(sizes) >= 100_000
+    assert len(kept.runs) < 10
 
 
 def _saved(kept: TimedRows) -> HeldState:
