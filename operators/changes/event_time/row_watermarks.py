@@ -17,7 +17,7 @@ import pyarrow as pa
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
 from ..kept.state_format import load_numbers, save_numbers
-from ..values.change import Change, Numbers
+from ..values.change import Change, Numbers, all_one
 from ..values.rows import Rows
 from ..values.value_columns import FixedColumn, Mask
 from .timed_rows import numbers_of
@@ -49,10 +49,14 @@ class EventTime:
         times, numbers = rows.columns[column], numbers_of(rows, column)
         if isinstance(times, FixedColumn) and times.values.dtype == np.uint64:
             numbers = np.minimum(times.values, np.uint64(MOST)).astype(np.int64)
-        has_time = np.abs(numbers) < MOST
-        if (nulls := times.nulls()) is not None:
-            has_time &= ~nulls
-        return numbers // self.parts, has_time
+        nulls = times.nulls()
+        if nulls is None and len(numbers) and numbers.min() > -MOST and numbers.max() < MOST:
+            has_time = np.ones(len(numbers), dtype=np.bool_)
+        else:
+            has_time = np.abs(numbers) < MOST
+            if nulls is not None:
+                has_time &= ~nulls
+        return numbers if self.parts == 1 else numbers // self.parts, has_time
 
 
 class RowWatermarks(ChangeOperator):
@@ -76,9 +80,7 @@ class RowWatermarks(ChangeOperator):
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         self._rows += len(change)
-        moved = self._moved(change)
-        marks = np.maximum(behind(moved, self._event_time.delay), self._said)
-        marks[moved == NEVER] = self._said
+        marks = self._marks(self._moved(change))
         return (change.with_rows(Rows((*change.rows.columns, FixedColumn(marks)), len(change))),)
 
     def watermark(self, watermark: int | None) -> int | None:
@@ -103,13 +105,26 @@ class RowWatermarks(ChangeOperator):
         numbers = load_numbers(state, "event-time", _VERSION)
         self._greatest, self._first, self._said, self._quiet, self.ahead = numbers
 
+    def _marks(self, moved: Numbers) -> Numbers:
+        """The watermark at each row, by the greatest times, of which the first is the least."""
+        delay, said = self._event_time.delay, self._said
+        if not len(moved) or int(moved[0]) < NEVER + delay:
+            marks = np.maximum(behind(moved, delay), said)
+            marks[moved == NEVER] = said
+            return marks
+        marks = moved - delay
+        return marks if marks[0] >= said else np.maximum(marks, said, out=marks)
+
     def _moved(self, change: Change) -> Numbers:
         """The greatest time at each row. Nulls, infinite times and deletions leave it as it is."""
-        times, has_time = self._event_time.times(change.rows, self._column)
-        numbers = np.where(has_time & (change.weights > 0), times, NEVER)
+        numbers, has_time = self._event_time.times(change.rows, self._column)
+        if not (all_one(change.weights) and has_time.all()):
+            numbers = np.where(has_time & (change.weights > 0), numbers, NEVER)
         ahead = self._event_time.ahead
         if ahead is None:
-            running: Numbers = np.maximum.accumulate(np.maximum(numbers, self._greatest))
+            running: Numbers = np.maximum.accumulate(numbers)
+            if len(running) and running[0] < self._greatest:
+                np.maximum(running, self._greatest, out=running)
         else:
             start = self._begun(numbers, ahead) if self._greatest == NEVER else 0
             running = np.full(len(numbers), NEVER)
