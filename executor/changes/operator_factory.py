@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import assert_never
 
 import numpy as np
@@ -66,6 +67,8 @@ class ChangeOperatorFactory:
     def __init__(self, evaluators: Evaluators, sources: Mapping[str, pa.Schema]) -> None:
         self._evaluators = evaluators
         self._sources = sources
+        self._slices: dict[tuple[str, str], Callable[[int], int]] = {}
+        """The numbers of ticks' slices, by the statement and the plan path."""
 
     def has_all(self, node: SourceNode) -> bool:
         """True if the node is its source's entry unchanged: the same columns, in the same order."""
@@ -253,9 +256,18 @@ class ChangeOperatorFactory:
         if not isinstance(node.closing, CalendarClosing):
             return node.closing
         assert node.slice_sql is not None
+        key = node.slice_sql, node.plan_path
+        if key not in self._slices:
+            self._slices[key] = self._slice_at(*key)
+        return DatedClosing(node.closing, self._slices[key])
+
+    def _slice_at(self, sql: str, plan_path: str) -> Callable[[int], int]:
+        """The number of a tick's slice, by a statement. All operators ask for the watermark's, so the last answer is
+        remembered.
+        """
         schema = pa.schema([NUMBER])
-        evaluate = self._evaluator(node.slice_sql, [schema], schema, node.plan_path)
-        return DatedClosing(node.closing, lambda tick: _number(evaluate(pa.record_batch([[tick]], schema))))
+        evaluate = self._evaluator(sql, [schema], schema, plan_path)
+        return lru_cache(maxsize=1)(lambda tick: _number(evaluate(pa.record_batch([[tick]], schema))))
 
     def _floor(self, node: GroupNode | DistinctOrSetOpNode | RegroupNode | TopNode | WindowNode) -> Floor | None:
         if isinstance(node, GroupNode | DistinctOrSetOpNode):

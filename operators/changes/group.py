@@ -94,7 +94,7 @@ class Group(Keyed):
         self._types = schema.types[len(self._key) :]
         self._key_schema = pa.schema([input_schema.field(at) for at in self._key])
         self._width = 1 + sum(_numbers(measure, input_schema) for measure in measures)
-        self._tallies = Arrangement(self._key_schema.types, range(len(self._key)), depth=depth, width=self._width)
+        self._tallies = self._new_tallies(depth)
         self._extremes = {
             at: Extremes(input_schema, self._key, measure.column, greatest=measure.greatest, depth=depth)
             for at, measure in enumerate(measures)
@@ -103,6 +103,10 @@ class Group(Keyed):
         if floor is not None:
             kept = (self._given, self._tallies, *(extremes.values for extremes in self._extremes.values()))
             self.forgetting = (Forgetting(*((rows, floor.column) for rows in kept), floor=floor),)
+
+    def _new_tallies(self, depth: int) -> Arrangement:
+        """The place of the groups' numbers, empty."""
+        return Arrangement(self._key_schema.types, range(len(self._key)), depth=depth, width=self._width)
 
     def kept(self) -> Iterable[Kept]:
         yield from super().kept()
@@ -220,12 +224,14 @@ class GroupSlices(Group):
     ) -> None:
         super().__init__(input_schema, key, measures, schema, plan_path=plan_path)
         self._closing = closing
-        self._timed = TimedRows(self._key_schema.types, self._width)
-        self._tallies = self._timed
         self._sums = DenseSums(self._width)
         """Numbers that are not among the tallies yet."""
         kept = (self._given, *(extremes.values for extremes in self._extremes.values()))
         self.forgetting = (Forgetting(*((rows, 0) for rows in kept), floor=floor_of_slices(closing)),)
+
+    def _new_tallies(self, depth: int) -> TimedRows:  # noqa: ARG002 - slices of final windows are outside of loops
+        self._timed = TimedRows(self._key_schema.types, self._width)
+        return self._timed
 
     @classmethod
     def state_name(cls) -> str:
@@ -266,12 +272,25 @@ class GroupSlices(Group):
         if not len(change):
             return
         keys, numbers = change.rows.select(self._key), self._numbers_of(change)
+        there = keys.without_nulls()
+        if there is None:
+            self._add(keys, numbers)
+        else:
+            some, others = there.nonzero()[0], (~there).nonzero()[0]
+            if len(some):
+                self._add(_without_masks(keys.take(some)), [column.take(some) for column in numbers])
+            if len(others):
+                self._tally(keys.take(others), [column.take(others) for column in numbers])
+        self._keep_values(change, keys)
+
+    def _add(self, keys: Rows, numbers: Sequence[Numbers]) -> None:
         if not self._sums.add(keys, numbers):
             self._settle_sums()
             if not self._sums.add(keys, numbers):
-                matrix = numbers[0] if self._width == 1 else _as_matrix(numbers)
-                self._timed.insert_numbers(keys, matrix, change.rounds)
-        self._keep_values(change, keys)
+                self._tally(keys, numbers)
+
+    def _tally(self, keys: Rows, numbers: Sequence[Numbers]) -> None:
+        self._timed.insert_numbers(keys, numbers[0] if self._width == 1 else _as_matrix(numbers), ())
 
     def _settle_sums(self) -> None:
         sums = self._sums.take()
@@ -330,6 +349,12 @@ class GroupSlices(Group):
             return None
         self._given.retain(lambda rows: numbers_of(rows) >= end)
         return groups.take(before)
+
+
+def _without_masks(rows: Rows) -> Rows:
+    """Rows of which no value is null, in columns that say so."""
+    columns = (FixedColumn(one.values) if isinstance(one, FixedColumn) else one for one in rows.columns)
+    return Rows(tuple(columns), len(rows))
 
 
 def _numbers(measure: GroupMeasure, schema: pa.Schema) -> int:

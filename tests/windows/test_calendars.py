@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate import windows
+from tidegate.executor.changes import operator_factory
 from tidegate.relations import Span
 
 from ..searching import tries
@@ -211,6 +212,25 @@ def test_state_is_the_slices_of_open_days(client: tidegate.Client) -> None:
             kept = [part for part in task.statistics().operators if part.operator.startswith(("Group", "Final"))]
             sizes.append(sum(part.state_bytes for part in kept))
     assert max(sizes[30:]) <= 1.2 * max(sizes[:30])
+
+
+def test_a_calendar_is_asked_once_for_each_watermark(client: tidegate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    number = operator_factory._number
+    monkeypatch.setattr(operator_factory, "_number", lambda answer: asked.append(1) or number(answer))
+    source = sub.read_named_table("events", {"t": sub.precision_timestamp_tz(6), "k": sub.i64})
+    count = sub.f.count().alias("n")
+    frame = windows.tumbling(
+        windows.watermark(source, "t"), "t", windows.days(1), keys=["k"], measures=[count], final=True
+    )
+    counts = []
+    with client.create_task(frame.to_plan(), mode="continuous") as task:
+        for hour in (0, 9, 18, 18, 27, 27):
+            at = pa.array([hour * 3_600_000_000], pa.timestamp("us", "UTC"))
+            task.run_epoch({"events": pa.table({"t": at, "k": [1]})})
+            counts.append(len(asked))
+            asked.clear()
+    assert counts == [1, 1, 1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("time", ["date", "seconds", "milliseconds", "microseconds", "zoned microseconds"])

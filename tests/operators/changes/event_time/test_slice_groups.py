@@ -120,6 +120,14 @@ def test_each_group_comes_once_when_a_window_has_its_slice(
     assert sorted(advanced(operator, UNBOUNDED), key=repr) == sorted(answers(all_rows, end, 1 << 63), key=repr)
 
 
+def test_rows_with_a_null_key_leave_the_others_in_arrays() -> None:
+    operator = slice_groups(NUMBERS)
+    rows: list[Row] = [(0, 1, 5, 1), (0, None, 6, 1), (0, 1, 7, 1), (0, None, None, 2)]
+    fed(operator, rows, NUMBERS)
+    assert operator._sums.touched == 2
+    assert sorted(advanced(operator, 1), key=repr) == sorted(answers(rows, 0, 1), key=repr)
+
+
 def test_rows_that_are_deleted_on_time_are_in_no_group() -> None:
     operator = slice_groups(NUMBERS)
     fed(operator, [(0, 1, 5, 1), (0, 2, 6, 1)], NUMBERS)
