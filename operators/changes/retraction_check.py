@@ -29,7 +29,7 @@ from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_numbers, save_numbers
-from .values.change import Change, Numbers, has_large_weights, take_weights
+from .values.change import Change, Numbers, all_one, has_large_weights, take_weights
 from .values.consolidate import Entries
 from .values.rows import Rows
 from .values.value_columns import FixedColumn, Mask
@@ -48,6 +48,9 @@ _NAMED: Final = 3
 
 _HASHES: Final = pa.schema([pa.field("hash", pa.int64())])
 _TIMED_HASHES: Final = _HASHES.append(pa.field("tick", pa.int64()))
+
+
+_NONE: Final[Numbers] = np.empty(0, dtype=np.int64)
 
 
 class NotThere(ExecutionError):
@@ -243,7 +246,7 @@ class RetractionCheck(ChangeOperator):
         if not len(change):
             return ()
         rows, weights = change.rows, change.weights
-        marks = times = np.empty(0, dtype=np.int64)
+        marks = times = _NONE
         has_time: Mask = np.empty(0, dtype=np.bool_)
         if self._event_time is not None:
             rows = rows.select(range(len(self._rows)))
@@ -254,7 +257,7 @@ class RetractionCheck(ChangeOperator):
                 if len(checked) < len(rows):
                     rows, weights = rows.take(checked), take_weights(weights, checked)
                     marks, times, has_time = marks.take(checked), times.take(checked), has_time.take(checked)
-        fewer = (weights < 0).nonzero()[0]
+        fewer = _NONE if all_one(weights) else (weights < 0).nonzero()[0]
         waiting = None if self._horizon is None or len(fewer) or self._deleted else _copied(rows)
         if waiting is not None:
             self._wait(waiting, times, weights, hashed=False)
@@ -284,7 +287,9 @@ class RetractionCheck(ChangeOperator):
     def _wait(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
         waiting = self._uncounted
         waiting.add(rows, times, weights, hashed=hashed)
-        if has_large_weights(Change(rows, weights)):  # copies beyond 64 bits are an error of this epoch
+        if not all_one(weights) and has_large_weights(
+            Change(rows, weights)
+        ):  # copies beyond 64 bits are an error of this epoch
             self._count()
         while waiting.rows > _UNCOUNTED or waiting.nbytes > _UNCOUNTED * _WAITING:
             self._counts.insert(waiting.take_first())

@@ -41,21 +41,22 @@ class OnTime(ChangeOperator):
     def receive(self, _port: int, change: Change) -> Iterable[Change]:
         rows = change.rows
         numbers = numbers_of(rows)
-        ticks = np.full(len(rows), self._tick, dtype=np.int64)
-        if self._marked:
-            np.maximum(ticks, numbers_of(rows, len(rows.columns) - 1), out=ticks)
-        if self._none_is_late(numbers, ticks):
+        marks = numbers_of(rows, len(rows.columns) - 1) if self._marked else None
+        if len(rows) and self._none_is_late(numbers, marks):
             return () if self._late else (self._chosen(change),)
+        ticks = np.full(len(rows), self._tick, dtype=np.int64)
+        if marks is not None:
+            np.maximum(ticks, marks, out=ticks)
         late = numbers < self._closing.first_open(ticks)
         passed = np.flatnonzero(late if self._late else ~late)
         some = change if len(passed) == len(change) else change.take(passed)
         return (self._chosen(some),) if len(some) else ()
 
-    def _none_is_late(self, numbers: Numbers, ticks: Numbers) -> bool:
-        """Tests whether the least of the numbers is on time at the greatest of the ticks: then all are."""
-        if not len(numbers):
-            return False
-        latest = ticks.max(keepdims=True)
+    def _none_is_late(self, numbers: Numbers, marks: Numbers | None) -> bool:
+        """Tests whether the least of the numbers is on time at the latest watermark: then all are."""
+        latest = np.full(1, self._tick, dtype=np.int64)
+        if marks is not None:
+            np.maximum(latest, marks.max(), out=latest)
         return bool(numbers.min() >= self._closing.first_open(latest)[0])
 
     def _chosen(self, change: Change) -> Change:

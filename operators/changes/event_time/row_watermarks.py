@@ -122,7 +122,8 @@ class RowWatermarks(ChangeOperator):
             numbers = np.where(has_time & (change.weights > 0), numbers, NEVER)
         ahead = self._event_time.ahead
         if ahead is None:
-            running: Numbers = np.maximum.accumulate(numbers)
+            ascends = np.count_nonzero(numbers[1:] < numbers[:-1]) == 0
+            running: Numbers = numbers.copy() if ascends else np.maximum.accumulate(numbers)
             if len(running) and running[0] < self._greatest:
                 np.maximum(running, self._greatest, out=running)
         else:

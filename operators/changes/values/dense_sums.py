@@ -22,8 +22,6 @@ _STILL_A_ROW: Final = 4 * _A_ROW
 _AHEAD: Final = 3
 """The bits that the first column has at least where there is room: its later values have a place, too."""
 _END: Final = 1 << 63
-_EXACT: Final = 1 << 53
-"""Sums of doubles are exact below this."""
 _MOST: Final = 1 << 62
 """No sum may come near the end of 64 bits, because an overflow would pass unseen."""
 
@@ -54,7 +52,7 @@ class DenseSums:
         follows from the number of these rows.
         """
         most = max(map(_farthest, numbers)) * len(keys)
-        if most >= _EXACT or self._most + most >= _MOST:
+        if self._most + most >= _MOST:
             return False
         if self._sums.shape[1] > max(_PLACES, _STILL_A_ROW * len(keys)):
             if not self.empty:
@@ -68,12 +66,13 @@ class DenseSums:
         self.empty = False
         self.touched += len(keys)
         self._most += most
-        last, added = None, None
+        counts = None
         for at, column in enumerate(numbers):
-            if column is not last:
-                last, added = column, _added(positions, column, self._sums.shape[1])
-            if added is not None:
-                self._sums[at] += added
+            if all_one(column):
+                counts = np.bincount(positions, minlength=self._sums.shape[1]) if counts is None else counts
+                self._sums[at] += counts
+            elif column.any():
+                np.add.at(self._sums[at], positions, column)
         return True
 
     def take(self, end: int | None = None) -> Change | None:
@@ -139,12 +138,3 @@ def _farthest(column: Numbers) -> int:
     if all_one(column):
         return 1
     return max(int(np.maximum.reduce(column)), -int(np.minimum.reduce(column)))
-
-
-def _added(positions: Numbers, column: Numbers, extent: int) -> Numbers | None:
-    """The sum of a column for each place; None if all numbers are 0."""
-    if all_one(column):
-        return np.bincount(positions, minlength=extent)
-    if not column.any():
-        return None
-    return np.bincount(positions, weights=column, minlength=extent).astype(np.int64)
