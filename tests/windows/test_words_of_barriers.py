@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
 from tidegate import windows
 from tidegate.executor.service.embedded import open_service
 from tidegate.proto.errors import InvalidRequest, Refused
+from tidegate.relations import Span
 
 from ..server.running import served
 from .test_watermarks_of_windows import continuous, per_ten, rows, source, starts
@@ -53,6 +56,18 @@ def test_a_source_that_ends_holds_no_window_back_by_the_watermark_of_its_last_sp
         task.add_split("last", rows(25, 38), watermark=22)
         task.no_more_splits()
         assert [(starts(epoch), epoch.watermark) for epoch in task.epochs()] == [([0, 10], 10), ([20, 30], None)]
+
+
+@pytest.mark.parametrize("word", [10**16, 2**63 - 2], ids=["the year 2286", "the greatest"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_word_beyond_the_last_nanosecond_ends_all_windows(either: tidegate.Client, marked: bool, word: int) -> None:
+    nanoseconds = sub.read_named_table("events", {"t": sub.precision_timestamp(9)})
+    events = windows.watermark(nanoseconds, "t") if marked else nanoseconds
+    counts = windows.tumbling(events, "t", Span(nanoseconds=10), measures=[sub.f.count().alias("n")], final=True)
+    some = pa.table({"t": pa.array([5, 12, 9_000], pa.timestamp("ns"))})
+    with continuous(either, counts) as task:
+        assert task.run_epoch({"events": some}, watermarks={"events": word}).table().num_rows == 3
+        assert task.run_epoch({"events": some}).table().num_rows == 0
 
 
 def test_the_later_one_of_rows_and_word_counts(either: tidegate.Client) -> None:

@@ -37,8 +37,8 @@ class Ticks:
     parts: int = 1
 
     def at(self, watermark: int) -> int:
-        """The tick of a watermark, rounded down."""
-        return watermark * self.parts // self.micros
+        """The tick of a watermark, rounded down. Watermarks beyond all ticks have the last one, or the first one."""
+        return max(min(watermark * self.parts // self.micros, MOST), NEVER)
 
     def watermark(self, tick: int) -> int:
         """The watermark of a tick, rounded down."""
@@ -98,7 +98,8 @@ class WindowClosing:
     def first_open(self, ticks: Numbers) -> Numbers:
         since = behind(np.minimum(ticks, MOST - self.slide - self.size), self.offset + self.size + self.lateness)
         begins: Numbers = (since // self.slide + 1) * self.step
-        return begins + max(self.length - self.step, 0)
+        begins += max(self.length - self.step, 0)
+        return np.where(since == NEVER, NEVER, begins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

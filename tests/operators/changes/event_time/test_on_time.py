@@ -57,3 +57,13 @@ def test_a_row_is_late_if_a_window_of_it_was_final_at_its_watermark(
         assert run_epoch(operator, [(0, change(schema, entries, 0))]) == expected
         list(operator.advance(watermark))
         tick = tick if watermark is None else max(tick, watermark)
+
+
+@pytest.mark.parametrize("closing", [WINDOWS, OVERLAPPING], ids=["tumbling", "overlapping"])
+@pytest.mark.parametrize("tick", [NEVER, NEVER + 5, NEVER + 12, NEVER + 40])
+def test_the_first_ticks_of_64_bits_are_late_only_if_their_windows_are_final(closing: WindowClosing, tick: int) -> None:
+    operator = OnTime(pa.schema([MARKED.field(1)]), closing, range(1, 2), marked=True, late=True)
+    first = (NEVER - closing.offset) // closing.slide
+    entries = [((number, at, tick), 1, ()) for at, number in enumerate(range(first + 1, first + 8))]
+    late = [((at,), 1, ()) for (number, at, _), *_ in entries if is_late(closing, number, tick)]
+    assert run_epoch(operator, [(0, change(MARKED, entries, 0))]) == late
