@@ -63,7 +63,7 @@ def warnings(plan: ir.Plan, ends: Mapping[str, EventTime | None]) -> Iterator[st
                 yield (
                     f"{windows.plan_path}: {_called(windows)} end by the least watermark of their sources, and no "
                     f"watermark is declared for source {name!r}: they end only by watermarks of its splits, or when it "
-                    "ends"
+                    "ends. The task keeps a hash of each of its rows for ever"
                 )
     for name in final:
         event_time = ends.get(name)

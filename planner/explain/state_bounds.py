@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
 
-from ..changes.change_nodes import ChangeNode, FinalCountsNode, SourceNode, inputs_of, nodes_of
+from ..changes.change_nodes import ChangeNode, FinalAsOfNode, FinalCountsNode, SourceNode, inputs_of, nodes_of
 from ..changes.event_time.kept_state import state_of
 from ..ir.walk import unroll
 
@@ -26,7 +26,14 @@ def unbounded(root: ChangeNode, fed: Collection[str]) -> Iterator[str]:
     warned: dict[str, dict[str, None]] = {}
     for node in nodes_of(root):
         state = state_of(node)
-        if state is not None and state.bound is None and growing[node] and not isinstance(node, FinalCountsNode):
+        if state is None or state.bound is not None or not growing[node] or isinstance(node, FinalCountsNode):
+            continue
+        if isinstance(node, FinalAsOfNode):
+            yield (
+                f"{node.plan_path}: the task keeps the latest right row of each key for ever: this state grows with "
+                "the number of keys. With a tolerance, the task lets go of the rows that can no longer match"
+            )
+        else:
             warned.setdefault(node.plan_path, {})[state.keeps] = None
     for plan_path, kept in warned.items():
         keeps = ", and ".join(kept)

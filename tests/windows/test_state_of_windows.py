@@ -48,7 +48,9 @@ def test_a_warning_names_all_that_stays_for_ever_at_a_place(client: tidegate.Cli
 def test_an_as_of_join_keeps_one_right_row_for_ever_for_each_key(client: tidegate.Client, keys: list[str]) -> None:
     left, right = (marked(name) for name in ("events", "others"))
     joined = windows.as_of_join(left, right, "t", keys=keys, final=True)
-    assert bool(client.warnings(joined.to_plan(), mode="continuous")) == bool(keys)
+    warned = client.warnings(joined.to_plan(), mode="continuous")
+    assert ["the latest right row of each key for ever" in warning for warning in warned] == [True] * len(keys)
+    assert all("With a tolerance, the task lets go" in warning for warning in warned)
     sizes = []
     with continuous(client, joined) as task:
         for first in range(0, 20_000, 1_000):

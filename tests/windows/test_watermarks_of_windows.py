@@ -243,6 +243,7 @@ def test_windows_and_sources_without_an_end_get_a_warning(client: tidegate.Clien
     assert warned(per_ten(marked)) == []
     (none_declared,) = warned(per_ten(source()))
     assert "no watermark is declared for source 'events'" in none_declared
+    assert "The task keeps a hash of each of its rows for ever" in none_declared
     kept, groups = warned(per_ten(marked).select("rows").union(marked.group_by("k").agg(COUNT).select("rows")))
     assert "source 'events': the task keeps a hash of each of its rows for ever" in kept
     assert "the task keeps numbers of groups for ever, because no watermark says" in groups
