@@ -98,8 +98,14 @@ class WindowClosing:
     def first_open(self, ticks: Numbers) -> Numbers:
         since = behind(np.minimum(ticks, MOST - self.slide - self.size), self.offset + self.size + self.lateness)
         begins: Numbers = (since // self.slide + 1) * self.step
-        begins += max(self.length - self.step, 0)
-        return np.where(since == NEVER, NEVER, begins)
+        first = self._first_slice
+        begins = np.where(since == NEVER, first, np.maximum(begins, first))
+        return begins + max(self.length - self.step, 0)
+
+    @property
+    def _first_slice(self) -> int:
+        """The first slice of the first window that begins after the least 64-bit integer. No window begins before."""
+        return max(-((self.offset - NEVER) // self.slide) * self.step, NEVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -63,7 +64,16 @@ def test_a_row_is_late_if_a_window_of_it_was_final_at_its_watermark(
 @pytest.mark.parametrize("tick", [NEVER, NEVER + 5, NEVER + 12, NEVER + 40])
 def test_the_first_ticks_of_64_bits_are_late_only_if_their_windows_are_final(closing: WindowClosing, tick: int) -> None:
     operator = OnTime(pa.schema([MARKED.field(1)]), closing, range(1, 2), marked=True, late=True)
-    first = (NEVER - closing.offset) // closing.slide
-    entries = [((number, at, tick), 1, ()) for at, number in enumerate(range(first + 1, first + 8))]
+    first = (NEVER - closing.offset) // closing.slide + closing.length
+    entries = [((number, at, tick), 1, ()) for at, number in enumerate(range(first, first + 7))]
     late = [((at,), 1, ()) for (number, at, _), *_ in entries if is_late(closing, number, tick)]
     assert run_epoch(operator, [(0, change(MARKED, entries, 0))]) == late
+
+
+@pytest.mark.parametrize("offset", [-30, 0, 3, 30])
+@pytest.mark.parametrize("slide", [1, 7, 10])
+def test_rows_of_windows_that_begin_before_the_first_tick_are_late(offset: int, slide: int) -> None:
+    closing = WindowClosing(size=slide, slide=slide, offset=offset, length=1, step=1, lateness=0, ticks=Ticks())
+    (first,) = closing.first_open(np.array([NEVER])).tolist()
+    assert offset + first * slide >= NEVER
+    assert first == NEVER or offset + (first - 1) * slide < NEVER
