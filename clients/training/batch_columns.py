@@ -85,7 +85,7 @@ class Form:
         """The rows as the user gets them."""
         if self.dense:
             return self.convert(values)
-        if isinstance(values, pa.Array) and _is_list_of_numbers(values.type) and self.convert is not _same:
+        if isinstance(values, pa.Array) and is_list_of_numbers(values.type) and self.convert is not _same:
             return _ragged(values, self.name, self.convert)
         return values
 
@@ -129,8 +129,27 @@ def _arrow(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def _form(field: pa.Field, shape: Sequence[int] | None, convert: Callable[[Any], Any]) -> Form:
+    if shape is not None:
+        _check_shape(field, shape)
     dense = convert is not _same and (shape is not None or _is_dense(field.type))
     return Form(field.name, dense, None if shape is None else tuple(shape), convert)
+
+
+def _check_shape(field: pa.Field, shape: Sequence[int]) -> None:
+    """Raise `InvalidRequest` unless the column has lists of values that an array can have."""
+    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else [None]
+    if any(not isinstance(size, int) or isinstance(size, bool) or size < 0 for size in sizes):
+        raise InvalidRequest(
+            f"the shape of column {field.name!r} must be a list of whole numbers from 0 on, as in "
+            f"shapes={{{field.name!r}: (2048,)}}, not {shape!r}",
+            reason="WRONG_SHAPE",
+        )
+    if not _is_list(field.type):
+        raise InvalidRequest(f"column {field.name!r} has a shape, but is no list: {field.type}", reason="WRONG_SHAPE")
+    if not _is_dense(field.type.value_type):
+        raise InvalidRequest(
+            f"column {field.name!r} has a shape, but its lists have no numbers: {field.type}", reason="WRONG_SHAPE"
+        )
 
 
 def _conversion(arrays: Arrays, *, pin: bool) -> Callable[[Any], Any]:
@@ -177,7 +196,12 @@ def _is_dense(type_: pa.DataType) -> bool:
     return _is_number(type_) or bool(kinds.is_timestamp(type_) or kinds.is_date(type_) or kinds.is_duration(type_))
 
 
-def _is_list_of_numbers(type_: pa.DataType) -> bool:
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_))
+
+
+def is_list_of_numbers(type_: pa.DataType) -> bool:
+    """True for lists of different lengths that `Ragged` can have."""
     return bool((kinds.is_list(type_) or kinds.is_large_list(type_)) and _is_number(type_.value_type))
 
 
@@ -209,8 +233,6 @@ def _dense(array: pa.Array, name: str, shape: Shape | None) -> npt.NDArray[Any]:
 
 def _of_shape(array: pa.Array, name: str, shape: Shape) -> npt.NDArray[Any]:
     """Lists that all have as many values as the shape."""
-    if not (kinds.is_list(array.type) or kinds.is_large_list(array.type)):
-        raise InvalidRequest(f"column {name!r} has a shape, but is no list: {array.type}", reason="WRONG_SHAPE")
     lengths = np.diff(array.offsets.to_numpy())
     size = math.prod(shape)
     wrong = np.flatnonzero(lengths != size)

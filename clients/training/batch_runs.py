@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InvalidRequest, Refused
 from .batch import Batch, Position
-from .batch_columns import Form
+from .batch_columns import Form, is_list_of_numbers
 from .order.rank_shares import Wanted, WindowCut, share
 from .order.shuffle import Positions, Window, permutation, repeats
 from .packing import Pack, packed
@@ -30,6 +30,10 @@ Taken: TypeAlias = Callable[[Chosen], Columns]
 
 WORTH_ROWS: Final = 16_384
 """Fewer rows are permuted sooner than a second thread begins to."""
+
+
+MOST_COPIES: Final = 1_000_000
+"""A row comes at most so often in an epoch."""
 
 
 class Tail(Enum):
@@ -171,7 +175,10 @@ def _filled(ready: Ready) -> tuple[Batch, Position]:
 def check_has_batches(epoch: int, rows: int, batches: int) -> None:
     """Raise `ExecutionError` if an epoch has no batch: a loader without end would read for ever."""
     if not rows:
-        raise ExecutionError(f"epoch {epoch} has no rows: the plan gives none for this data", reason="NO_DATA")
+        raise ExecutionError(
+            f"epoch {epoch} has no rows: the plan gives none for this data, or weights and packing leave none",
+            reason="NO_DATA",
+        )
     if not batches:
         raise ExecutionError(
             f"epoch {epoch} has {rows:,} rows, which fill no batch, and drop_last=True leaves them out: make "
@@ -370,17 +377,20 @@ class RowOrder:
 
 
 def _weights(result: Sequence[pa.RecordBatch], name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    columns = [batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for batch in result]
+    columns = [batch.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) for batch in result]
     weights = np.concatenate(columns) if columns else np.empty(0)
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise ExecutionError(f"column {name!r} has weights that are null, negative or not finite", reason="BAD_WEIGHTS")
+    if not ((weights >= 0) & (weights <= MOST_COPIES)).all():  # false for NaN, too, which a null becomes
+        raise ExecutionError(
+            f"column {name!r} has weights that are null, negative, not finite or above {MOST_COPIES:,}",
+            reason="BAD_WEIGHTS",
+        )
     return weights
 
 
 def _lists(values: Values, pack: Pack) -> pa.Array:
-    if isinstance(values, pa.Array) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+    if isinstance(values, pa.Array) and is_list_of_numbers(values.type):
         return values
-    raise InvalidRequest(f"column {pack.column!r} cannot be packed: it has no lists", reason="WRONG_SHAPE")
+    raise InvalidRequest(f"column {pack.column!r} cannot be packed: it has no lists of numbers", reason="WRONG_SHAPE")
 
 
 def _both(first: Values, second: Values) -> Values:

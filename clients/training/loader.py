@@ -17,14 +17,24 @@ from ..client import Client
 from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
-from ..proto.errors import InvalidRequest, Refused
+from ..proto.errors import InvalidRequest, NotFound, Refused
 from ..proto.values import PlanBytes
 from ..splits import SplitLike
 from ..task_options import SharedOptions
 from .batch import Batch, Position
 from .batch_columns import Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
-from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards, check_shuffle
+from .loader_arguments import (
+    check_among,
+    check_choices,
+    check_columns,
+    check_numbers,
+    check_options,
+    check_packed,
+    check_shards,
+    check_shuffle,
+    check_weight,
+)
 from .loader_reading import Reading
 from .loader_state import (
     CheckedState,
@@ -131,16 +141,8 @@ class Loader(Closing):
         check_shuffle(shuffle)
         check_numbers(prefetch_bytes=prefetch_bytes, epochs=1 if epochs is None else epochs)
         check_numbers(0, prefetch=0 if prefetch is None else prefetch)
-        if pack is not None and (columns is not None or shapes or provenance):
-            raise InvalidRequest("a packed row has tokens of several rows: leave columns, shapes and provenance out")
-        if pin_memory and as_ != "torch":
-            raise InvalidRequest(
-                f"only tensors of PyTorch can be pinned: give as_='torch', not {as_!r}, or no pin_memory"
-            )
-        if drop_last and pad:
-            raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
-        if on_error not in ("fail", "skip"):
-            raise InvalidRequest(f"on_error must be fail or skip, not {on_error!r}", reason="UNKNOWN_OPTION")
+        check_packed(pack, columns, shapes, provenance=provenance)
+        check_choices(as_=as_, pin_memory=pin_memory, drop_last=drop_last, pad=pad, on_error=on_error)
         self._grid = Grid(shards, turns)
         if self._grid.count > 1:
             check_shards(
@@ -282,7 +284,6 @@ class Loader(Closing):
         return CheckedState(partial(self._go_on, position, skipped, turns))
 
     def _go_on(self, position: Position, skipped: Sequence[int], turns: tuple[int, int]) -> None:
-        self._turn += 1
         self.close()
         self._source.skip(position, skipped)
         self._position = position
@@ -291,7 +292,6 @@ class Loader(Closing):
     def set_epoch(self, epoch: int) -> None:
         """Go on with the beginning of an epoch, whatever the position was."""
         check_numbers(0, epoch=epoch)
-        self._turn += 1
         self.close()
         self._position = Position(epoch)
         self._wanted = replace(self._wanted, begun=(0, 0))
@@ -301,7 +301,8 @@ class Loader(Closing):
         return self._meter.statistics(self._position)
 
     def close(self) -> None:
-        """Delete the loader's task, and end its thread. A loader can go on afterwards: it makes another task."""
+        """Delete the loader's tasks, and end its thread. A new loop over the loader goes on, with other tasks."""
+        self._turn += 1
         _close(self._open)
 
     # How batches are read
@@ -327,6 +328,10 @@ class Loader(Closing):
                     elif one_epoch:
                         stays_open = True
                         return
+            self._check_turn(turn)  # another thread that closes the loader ends the reading, too
+        except NotFound:
+            self._check_turn(turn)  # it deletes the tasks of the reading
+            raise
         finally:
             if self._turn == turn and not stays_open:
                 self.close()
@@ -334,8 +339,8 @@ class Loader(Closing):
     def _check_turn(self, turn: int) -> None:
         if self._turn != turn:
             raise Refused(
-                "these batches cannot be read any further, because a newer loop over the loader, set_epoch or "
-                "load_state_dict has begun since: iterate over the loader again",
+                "these batches cannot be read any further, because the loader was closed, or a newer loop over it, "
+                "set_epoch or load_state_dict has begun since: iterate over the loader again",
                 reason="CONSUMED",
             )
 
@@ -381,11 +386,7 @@ class Loader(Closing):
         return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._grid, keeps=keeps)
 
     def _layout(self, schema: pa.Schema) -> Layout:
-        if self._weight is not None and self._weight not in schema.names:
-            raise InvalidRequest(
-                f"the result has no column {self._weight} to weigh rows by; it has {', '.join(schema.names)}",
-                reason="NO_SUCH_COLUMN",
-            )
+        check_weight(self._weight, schema)
         twice = {SPLIT, ROW} & set(schema.names) if self._provenance else set()
         if twice:
             raise InvalidRequest(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Required
 
+import pyarrow as pa
+from pyarrow import types as kinds
+
 from ..proto.errors import InvalidRequest
 from ..task_options import SharedOptions
 from .order.shuffle import Shuffle
@@ -63,6 +66,36 @@ def check_shuffle(shuffle: object) -> None:
 def check_among(name: str, value: int, count: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
         raise InvalidRequest(f"{name} must be a whole number from 0 to {name}s - 1 = {count - 1}, not {value!r}")
+
+
+def check_packed(
+    pack: Pack | None, columns: Sequence[str] | None, shapes: Mapping[str, Sequence[int]] | None, *, provenance: bool
+) -> None:
+    if pack is not None and (columns is not None or shapes or provenance):
+        raise InvalidRequest("a packed row has tokens of several rows: leave columns, shapes and provenance out")
+
+
+def check_choices(*, as_: str, pin_memory: bool, drop_last: bool, pad: bool, on_error: str) -> None:
+    if pin_memory and as_ != "torch":
+        raise InvalidRequest(f"only tensors of PyTorch can be pinned: give as_='torch', not {as_!r}, or no pin_memory")
+    if drop_last and pad:
+        raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
+    if on_error not in ("fail", "skip"):
+        raise InvalidRequest(f"on_error must be fail or skip, not {on_error!r}", reason="UNKNOWN_OPTION")
+
+
+def check_weight(weight: str | None, schema: pa.Schema) -> None:
+    """Raise `InvalidRequest` unless the result has numbers in the column by which rows are weighed."""
+    if weight is None:
+        return
+    if weight not in schema.names:
+        raise InvalidRequest(
+            f"the result has no column {weight} to weigh rows by; it has {', '.join(schema.names)}",
+            reason="NO_SUCH_COLUMN",
+        )
+    type_ = schema.types[schema.names.index(weight)]
+    if not any(is_kind(type_) for is_kind in (kinds.is_integer, kinds.is_floating, kinds.is_decimal, kinds.is_boolean)):
+        raise InvalidRequest(f"column {weight!r} has no numbers to weigh rows by: {type_}", reason="BAD_WEIGHTS")
 
 
 def check_options(options: Mapping[str, object]) -> None:

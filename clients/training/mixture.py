@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator, Mapping
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any, Final, Literal
 
 from ..closing import Closing
@@ -14,24 +16,28 @@ from .loader_state import CheckedState, State
 from .order.shuffle import check_seed, drawn
 
 VERSION: Final = 1
+_ORDER: Final = "order"
+"""The loaders' names in the order in which a step looks at them. States of 0.1.0 lack it: there it was the order of the
+mapping that the mixture was made with.
+"""
 
 
 class Mixture(Closing):
     """Batches of several loaders. Step s takes the next batch of a loader that the seed and s choose, by the weights.
 
-    The choice is the same on all ranks. With `ends="first"`, the mixture ends where a loader is chosen that has no more
-    batches; with `ends="all"`, the others go on without it. `batch.source` is the name of the batch's loader. Weights
-    may be set between any two steps; they are part of the state.
+    The choice is the same on all ranks, in whatever order they name the loaders. With `ends="first"`, the mixture ends
+    where a loader is chosen that has no more batches; with `ends="all"`, the others go on without it. `batch.source` is
+    the name of the batch's loader. Weights may be set between any two steps; they are part of the state.
 
     >>> web = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4, epochs=None)
     >>> code = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=2, epochs=None)
-    >>> with tidegate.training.Mixture({"web": web, "code": code}, {"web": 3, "code": 1}, seed=2) as mixture:
+    >>> with tidegate.training.Mixture({"web": web, "code": code}, {"web": 3, "code": 1}, seed=3) as mixture:
     ...     for step, batch in zip(range(4), mixture):
     ...         print(batch.source, batch["n"])
     code [0 1]
-    code [2 3]
-    code [4 5]
     web [0 1 2 3]
+    web [4 5 6 7]
+    code [2 3]
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Mixture(Closing):
         if ends not in ("first", "all"):
             raise InvalidRequest(f"ends must be first or all, not {ends!r}", reason="UNKNOWN_OPTION")
         self._loaders = dict(loaders)
+        self._order: Sequence[str] = sorted(self._loaders)
         self._weights = self._checked(weights)
         self._seed = seed
         self._ends = ends
@@ -85,6 +92,7 @@ class Mixture(Closing):
             "step": self._step,
             "seed": self._seed,
             "weights": dict(self._weights),
+            _ORDER: list(self._order),
             "loaders": {name: loader.state_dict() for name, loader in self._loaders.items()},
         }
 
@@ -105,12 +113,13 @@ class Mixture(Closing):
                 reason="STATE_MISMATCH",
             )
         weights = self._checked(state["weights"])
+        order = self._checked_order(state.get(_ORDER, list(self._loaders)))
         loaders = [loader.check_state(state["loaders"][name]) for name, loader in self._loaders.items()]
 
         def load() -> None:
             for loader in loaders:
                 loader.load()
-            self._weights, self._step, self._batches = weights, state["step"], {}
+            self._weights, self._order, self._step, self._batches = weights, order, state["step"], {}
 
         return CheckedState(load)
 
@@ -122,7 +131,7 @@ class Mixture(Closing):
 
     def _choice(self) -> str | None:
         """The loader of this step; None if all have ended."""
-        names = [name for name, loader in self._loaders.items() if self._weights[name] > 0 and not self._gone(loader)]
+        names = [name for name in self._order if self._weights[name] > 0 and not self._gone(self._loaders[name])]
         if not names:
             return None
         sums = list(itertools.accumulate(self._weights[name] for name in names))
@@ -144,9 +153,28 @@ class Mixture(Closing):
                 f"a mixture needs a weight for each of {', '.join(self._loaders)}; there are weights for "
                 f"{', '.join(weights)}"
             )
-        if not all(0 <= weight < float("inf") for weight in weights.values()) or not any(weights.values()):
-            raise InvalidRequest(f"weights must be numbers from 0 on, and one above 0: {dict(weights)}")
-        return dict(weights)
+        numbers = {name: _number(weight) for name, weight in weights.items()}
+        if not all(number >= 0 for number in numbers.values()) or not 0 < sum(numbers.values()) < math.inf:
+            raise InvalidRequest(f"weights must be numbers from 0 on, and one above 0: {dict(weights)!r:.200}")
+        return numbers
+
+    def _checked_order(self, order: Any) -> Sequence[str]:
+        is_names = isinstance(order, list) and all(isinstance(name, str) for name in order)
+        if not is_names or sorted(order) != sorted(self._loaders):
+            raise InvalidRequest(
+                f"the state's {_ORDER} must have each loader of the mixture once: {order!r:.200}", reason="BAD_STATE"
+            )
+        return list(order)
+
+
+def _number(weight: object) -> float:
+    """A weight as a plain number, which JSON can have; NaN for what is none."""
+    if not isinstance(weight, Real) or isinstance(weight, bool):
+        return math.nan
+    try:
+        return float(weight)
+    except OverflowError:  # a large whole number
+        return math.inf
 
 
 def _is_state(state: object) -> bool:

@@ -48,6 +48,8 @@ class Pack:
     def __post_init__(self) -> None:
         if not isinstance(self.length, int) or isinstance(self.length, bool) or self.length < 1:
             raise InvalidRequest(f"length={self.length!r} of a packing must be a whole number from 1 on")
+        if not isinstance(self.padding, int) or isinstance(self.padding, bool):
+            raise InvalidRequest(f"padding={self.padding!r} of a packing must be a whole number")
 
 
 def packed(lists: pa.Array, pack: Pack) -> FilledRows:
@@ -59,6 +61,12 @@ def packed(lists: pa.Array, pack: Pack) -> FilledRows:
         )
     offsets = lists.offsets.to_numpy().astype(np.int64)
     items = lists.values.to_numpy(zero_copy_only=False)
+    if items.dtype.kind in "iu" and not np.iinfo(items.dtype).min <= pack.padding <= np.iinfo(items.dtype).max:
+        raise InvalidRequest(
+            f"the lists of column {pack.column!r} have {items.dtype} items, and none of them is {pack.padding}: choose "
+            "another padding",
+            reason="BAD_PACKING",
+        )
     fit = FirstFit(items, offsets[:-1], np.diff(offsets), pack.length, pack.padding)
     return fit.filled(0, fit.rows)
 

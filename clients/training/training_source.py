@@ -98,8 +98,8 @@ class TrainingSource:
 
     def skipped(self, at: Position) -> list[int]:
         """The splits of a position's epoch, up to its window, that were skipped."""
-        of_epoch = self._skipped.get(at.epoch, {})
-        return sorted(split for split, window in of_epoch.items() if window <= at.window)
+        of_epoch = list(self._skipped.get(at.epoch, {}).items())  # a thread that reads ahead may add to it meanwhile
+        return sorted(split for split, window in of_epoch if window <= at.window)
 
     def skip(self, at: Position, splits: Sequence[int]) -> None:
         """Skip in the position's epoch what was skipped before the position, and nothing else that is known."""
@@ -213,31 +213,24 @@ class TrainingSource:
 
         Splits before the batch that were never read are read for the number of their rows.
         """
-        windows = self.windows(reader.task, epoch)
-        known = self.splits(reader.task, epoch).sizes if self._has_known_rows() else ()
-        self._rows_by_split(epoch).update({split: size for split, size in enumerate(known) if size is not None})
-        unread = self._results(reader, list(self._unread(windows, epoch)), Meter())
+        listed, windows = self.splits(reader.task, epoch), self.windows(reader.task, epoch)
+        counted = self._rows_by_split(epoch)
+        if self._has_known_rows():
+            counted.update({split: rows for split, rows in enumerate(listed.sizes) if rows is not None})
+        # A copy: a thread that reads ahead counts splits, too, and a count that came meanwhile would shift the others.
+        known = {**counted, **dict.fromkeys(self._skipped.get(epoch, ()), 0)}
+        unread = self._results(reader, list(_unread(windows, epoch, known)), Meter())
         row = batch * size
         for number, window in enumerate(windows):
             for split in window.splits:
-                if self._rows_of(epoch, split) is None:
+                if split not in known:
                     _, results = next(unread)
-                    deque(results, maxlen=0)
-            rows = sum(self._rows_of(epoch, split) or 0 for split in window.splits)
+                    known[split] = sum(batch.num_rows for batch in results)
+            rows = sum(known[split] for split in window.splits)
             if row < rows:
                 return Position(epoch, batch, number, row)
             row -= rows
         return None
-
-    def _unread(self, windows: Sequence[Window], epoch: int) -> Iterator[_Wanted]:
-        for number, window in enumerate(windows):
-            for split in window.splits:
-                if self._rows_of(epoch, split) is None:
-                    yield _Wanted(epoch, number, (split,))
-
-    def _rows_of(self, epoch: int, split: int) -> int | None:
-        """The rows of a split's result; None if it was never read."""
-        return 0 if split in self._skipped.get(epoch, ()) else self._rows_by_split(epoch).get(split)
 
     def _rows_by_split(self, epoch: int) -> dict[int, int]:
         """The rows of the result of each split of an epoch that was read."""
@@ -264,6 +257,14 @@ class TrainingSource:
                 window = all_windows[number]
                 rows = _sum(sizes[split] for split in window.splits) if is_known else None
                 yield _Place(epoch, number, window, number == len(all_windows) - 1, rows)
+
+
+def _unread(windows: Sequence[Window], epoch: int, known: Mapping[int, int]) -> Iterator[_Wanted]:
+    """The splits without a known number of rows, each by itself, in the order of the windows."""
+    for number, window in enumerate(windows):
+        for split in window.splits:
+            if split not in known:
+                yield _Wanted(epoch, number, (split,))
 
 
 def _of_splits(

@@ -16,7 +16,8 @@ from ...proto.arrow.arrow_streams import with_a_stream
 from ...proto.errors import Refused
 from ...proto.values import FileSplit, FoundFile, as_format
 from ...splits import MissingAsNull, SplitLike, Upload, by_source
-from .training_splits import FolderNames, content, fingerprint
+from .table_digest import content
+from .training_splits import FolderNames, fingerprint
 
 FindFiles = Callable[[str | os.PathLike[str] | FileSplit], Sequence[FoundFile]]
 Given = Mapping[str, SplitLike | Sequence[SplitLike]]

@@ -129,6 +129,20 @@ def test_a_shape_of_a_column_without_lists_is_refused() -> None:
         batch_of(shapes={"small": (1,)})
 
 
+@pytest.mark.parametrize("rows", [[["a"]], [[[1]]], [[b"a"]], [[{"a": 1}]]])
+def test_a_shape_of_lists_without_numbers_is_refused(rows: list[Any]) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="its lists have no numbers") as refused:
+        batch_of(slice(0, 1), {"c": (1,)}, table=pa.table({"c": pa.array(rows)}))
+    assert refused.value.reason == "WRONG_SHAPE"
+
+
+@pytest.mark.parametrize("shape", [2, "2", (-1,), (2.0,), (True,)])
+def test_a_shape_that_is_no_list_of_whole_numbers_is_refused(shape: Any) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="must be a list of whole numbers from 0 on") as refused:
+        forms(pa.schema({"c": pa.list_(pa.int64())}), None, {"c": shape}, "numpy")
+    assert refused.value.reason == "WRONG_SHAPE"
+
+
 VALUES = st.lists(st.lists(st.integers(-9, 9), max_size=3), min_size=1, max_size=12)
 
 

@@ -21,6 +21,7 @@ import substrait.dataframe as sub
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Loader, Position, Shuffle
+from tidegate.training.training_source import TrainingSource
 
 from . import oracle
 from .conftest import SPLIT_ROWS, kept, numbers
@@ -132,6 +133,42 @@ def test_epochs_may_be_read_one_by_one(client: Client, folder: Path) -> None:
         assert len(client.tasks()) == 2
 
 
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_a_loop_does_not_end_as_if_complete_where_its_loader_is_closed(
+    client: Client, folder: Path, prefetch: int
+) -> None:
+    closed = loader(client, folder, prefetch=prefetch)
+    loop = iter(closed)
+    read = [next(loop)["n"].tolist() for _ in range(2)]
+    closed.close()
+    with pytest.raises(tidegate.Refused, match="the loader was closed") as refused:
+        next(loop)
+    assert refused.value.reason == "CONSUMED"
+    assert list(client.tasks()) == []
+    assert read + rows_of(closed) == expected()
+
+
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_a_loop_that_waits_is_told_that_another_thread_closes_its_loader(local_client: Client, prefetch: int) -> None:
+    def samples(epoch: int) -> pa.Table:
+        if epoch == 1 and not closings:
+            while not closed._open:  # the thread that reads ahead may be here before the loop knows it
+                threading.Event().wait(0.01)
+            closings.append(threading.Thread(target=closed.close))
+            closings[0].start()
+            while list(local_client.tasks()):
+                threading.Event().wait(0.01)
+        return pa.table({"n": range(20)})
+
+    closings: list[threading.Thread] = []
+    closed = Loader(local_client, numbers(), {"samples": samples}, batch_size=16, epochs=2, prefetch=prefetch)
+    read = []
+    with pytest.raises(tidegate.Refused, match="the loader was closed"):
+        read.extend(batch["n"].tolist() for batch in closed)
+    closings[0].join()
+    assert read + rows_of(closed) == 2 * [[*range(16)], [*range(16, 20)]]
+
+
 def test_an_epoch_may_be_chosen(local_client: Client, folder: Path) -> None:
     chosen = loader(local_client, folder, epochs=3)
     chosen.set_epoch(2)
@@ -149,6 +186,23 @@ def test_any_batch_can_be_had_again(client: Client, folder: Path, read_before: b
         whole.batch(1, len(batches))
 
 
+def test_a_batch_is_found_while_a_loop_counts_rows(
+    local_client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = loader(local_client, folder, prefetch=0)
+    read, loop = TrainingSource._results, iter(whole)
+
+    def loop_meanwhile(source: TrainingSource, *args: Any) -> Any:
+        monkeypatch.undo()
+        results = read(source, *args)
+        next(loop)  # the rows of the first window are counted after those that `batch` has to count were chosen
+        return results
+
+    monkeypatch.setattr(TrainingSource, "_results", loop_meanwhile)
+    assert whole.batch(0, len(expected()) - 1)["n"].tolist() == expected()[-1]
+    whole.close()
+
+
 def test_a_batch_says_where_each_row_comes_from(local_client: Client, folder: Path) -> None:
     splits: dict[int, dict[int, int]] = {}
     for batch in loader(local_client, folder, numbers(), provenance=True):
@@ -158,6 +212,32 @@ def test_a_batch_says_where_each_row_comes_from(local_client: Client, folder: Pa
     assert splits == {
         split: dict(enumerate(range(*ends[split : split + 2]))) for split, rows in enumerate(SPLIT_ROWS) if rows
     }
+
+
+@pytest.mark.parametrize(
+    ("weight", "error"),
+    [
+        (pa.array(["1", "2"]), tidegate.InvalidRequest),
+        (pa.array([[1], [2]]), tidegate.InvalidRequest),
+        (pa.array([1e300, 1.0]), tidegate.ExecutionError),
+        (pa.array([2**62, 1]), tidegate.ExecutionError),
+        (pa.array([1_000_001, 1]), tidegate.ExecutionError),
+        (pa.array([float("nan"), 1.0]), tidegate.ExecutionError),
+        (pa.array([float("inf"), 1.0]), tidegate.ExecutionError),
+        (pa.array([-0.5, 1.0]), tidegate.ExecutionError),
+        (pa.array([None, 1.0]), tidegate.ExecutionError),
+    ],
+    ids=str,
+)
+def test_a_column_that_has_no_weights_is_named(
+    local_client: Client, weight: pa.Array, error: type[tidegate.TidegateError]
+) -> None:
+    types = {pa.string(): sub.string, pa.list_(pa.int64()): sub.list_(sub.i64()), pa.int64(): sub.i64}
+    plan = sub.read_named_table("samples", {"w": types.get(weight.type, sub.fp64)}).to_plan()
+    weighed = Loader(local_client, plan, {"samples": pa.table({"w": weight})}, batch_size=4, weight="w")
+    with pytest.raises(error, match="column 'w' has") as refused:
+        list(weighed)
+    assert refused.value.reason == "BAD_WEIGHTS"
 
 
 def test_rows_come_by_a_column_of_weights_and_go_on_from_every_state(local_client: Client) -> None:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -39,12 +40,48 @@ def test_the_loaders_are_chosen_as_in_plain_python_until_one_has_ended(local_cli
     names, left = [], {"web": 10, "code": 10, "books": 10}
     for step in range(100):
         draw = (oracle.mixed(5, step) >> 11) * 2.0**-53 * 4.5
-        name = "web" if draw < 3 else "code" if draw < 4 else "books"
+        name = "books" if draw < 0.5 else "code" if draw < 1.5 else "web"
         if left[name] == 0:
             break
         left[name] -= 1
         names.append(name)
     assert [name for name, _ in shown(mixture(local_client))] == names
+
+
+def test_the_order_in_which_a_program_names_the_loaders_does_not_count(local_client: Client) -> None:
+    whole = shown(mixture(local_client))
+    names = sorted(WEIGHTS)
+    loaders = mixture(local_client)._loaders
+    assert list(loaders) != names
+    other = Mixture({name: loaders[name] for name in names}, {name: WEIGHTS[name] for name in names}, seed=5)
+    assert shown(other) == whole
+
+
+def test_a_state_of_0_1_0_goes_on_in_the_order_of_the_mapping(local_client: Client) -> None:
+    state = mixture(local_client).state_dict()
+    del state["order"]
+    resumed = mixture(local_client)
+    resumed.load_state_dict(state)
+    draws = [(oracle.mixed(5, step) >> 11) * 2.0**-53 * 4.5 for step in range(8)]
+    expected = ["web" if draw < 3 else "code" if draw < 4 else "books" for draw in draws]
+    assert [name for name, _ in shown(resumed)][:8] == expected
+    again = mixture(local_client)
+    again.load_state_dict(resumed.state_dict())
+    assert again.state_dict()["order"] == list(WEIGHTS)
+
+
+@pytest.mark.parametrize("order", [["web", "code"], ["web", "code", "code"], ["web", "code", 1], "web", None])
+def test_a_state_whose_order_does_not_have_each_loader_once_is_refused(local_client: Client, order: object) -> None:
+    state = {**mixture(local_client).state_dict(), "order": order}
+    with pytest.raises(tidegate.InvalidRequest, match="each loader of the mixture once") as refused:
+        mixture(local_client).load_state_dict(state)
+    assert refused.value.reason == "BAD_STATE"
+
+
+def test_weights_of_numpy_are_in_the_state_as_plain_numbers(local_client: Client) -> None:
+    weights = dict(zip(WEIGHTS, np.array([3, 1, 0.5], np.float32), strict=True))
+    state = mixture(local_client, weights).state_dict()
+    assert json.loads(json.dumps(state))["weights"] == WEIGHTS
 
 
 def test_each_loader_keeps_its_own_order(local_client: Client) -> None:
@@ -84,9 +121,15 @@ def test_weights_may_change_between_steps_and_are_part_of_the_state(local_client
 
 
 @pytest.mark.parametrize(
-    "weights", [{"web": 1.0}, {"web": -1.0, "code": 1.0, "books": 1.0}, {"web": 0.0, "code": 0.0, "books": 0.0}]
+    "weights",
+    [
+        {"web": 1.0},
+        *({"web": web, "code": 1.0, "books": 1.0} for web in (-1.0, float("nan"), float("inf"), 10**400, "1", None)),
+        {"web": 0.0, "code": 0.0, "books": 0.0},
+        dict.fromkeys(WEIGHTS, 1e308),
+    ],
 )
-def test_weights_that_make_no_sense_are_refused(local_client: Client, weights: dict[str, float]) -> None:
+def test_weights_that_make_no_sense_are_refused(local_client: Client, weights: dict[str, Any]) -> None:
     with pytest.raises(tidegate.InvalidRequest, match="weight"):
         mixture(local_client, weights)
 
@@ -97,7 +140,7 @@ def test_a_state_of_another_mixture_is_refused(local_client: Client) -> None:
         mixture(local_client).load_state_dict({**state, "seed": 6})
     with pytest.raises(tidegate.InvalidRequest, match="no mixture's state"):
         mixture(local_client).load_state_dict({})
-    missing = [{name: value for name, value in state.items() if name != left} for left in state]
+    missing = [{name: value for name, value in state.items() if name != left} for left in state if left != "order"]
     odd = [{**state, "step": step} for step in (-1, 1.0, True, "1", None)]
     for damaged in (None, [], *missing, *odd, {**state, "loaders": []}, {**state, "weights": 1}):
         with pytest.raises(tidegate.InvalidRequest, match="no mixture's state") as refused:

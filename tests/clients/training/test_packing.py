@@ -167,3 +167,22 @@ def test_a_packing_is_refused_where_rows_come_as_changes(local_client: Client) -
     assert problem.reason == "PACKING_OVER_CHANGES"
     with pytest.raises(tidegate.InvalidRequest, match="window_rows"):
         pack_lists(TEXTS, "tokens", 8, window_rows=0)
+
+
+@pytest.mark.parametrize("padding", [1.5, "0", None, True])
+def test_padding_that_is_no_whole_number_is_refused(padding: object) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="padding"):
+        Pack("tokens", 8, padding)  # type: ignore[arg-type]
+
+
+def test_padding_that_the_tokens_cannot_have_is_refused(local_client: Client) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="int32 items, and none of them is 2147483648") as refused:
+        list(loader(local_client, pack=Pack("tokens", 8, 1 << 31)))
+    assert refused.value.reason == "BAD_PACKING"
+
+
+def test_lists_without_numbers_are_not_packed(local_client: Client) -> None:
+    texts = sub.read_named_table("samples", {"texts": sub.list_(sub.string())}).to_plan()
+    table = pa.table({"texts": [["a"], ["b", "c"]]})
+    with pytest.raises(tidegate.InvalidRequest, match="no lists of numbers"):
+        list(Loader(local_client, texts, {"samples": table}, batch_size=4, pack=Pack("texts", 8)))
