@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SOURCE, PARQUET = "through the data source", "Parquet by Spark itself"
 NOT_NULL = "through the data source, as NOT NULL"
-_NOT_NULL_SCHEMA = "k BIGINT NOT NULL, a BIGINT NOT NULL, b DOUBLE NOT NULL, c INT NOT NULL"
 
 
 M = TypeVar("M")
@@ -48,9 +47,7 @@ def compared(
     with served(folder) as client:
         options = {"server": client.address, "plan": MessageToJson(plan), "table.rows": str(table)}
         reader = spark.read.format("tidegate").options(**options, partitions=settings.threads)
-        promised = (
-            spark.read.format("tidegate").options(**options, partitions=settings.threads).schema(_NOT_NULL_SCHEMA)
-        )
+        promised = spark.read.format("tidegate").options(**options, partitions=settings.threads, notNull="*")
         contenders: dict[str, Callable[[], object]] = {
             SOURCE: lambda: drain(reader.load()),
             PARQUET: lambda: drain(spark.read.parquet(str(table))),

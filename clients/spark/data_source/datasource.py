@@ -37,6 +37,7 @@ _READING: Final = _REACHING | {
     "task",
     "epoch",
     "columns",
+    "notnull",
     "limit",
     "partitions",
     "path",
@@ -139,7 +140,6 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
             raise InvalidRequest(
                 "there is nothing to read, or too much: give either a `plan`, or the `task` whose result is read"
             )
-        columns = options.get("columns")
         limit = _number(options, "limit") if "limit" in options else None
         return ResultOf(
             access=_access(options),
@@ -148,7 +148,8 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
             epoch=_number(options, "epoch") if "epoch" in options else None,
             tables=_tables(options),
             options=_task_options(options),
-            columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+            columns=_names(options, "columns"),
+            not_null=_names(options, "notnull") or (),
             limit=limit,
             partitions=max(1, _number(options, "partitions", _channels(options) or 1)),
             timeout=_timeout(options),
@@ -222,6 +223,11 @@ def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
     if (number := int(text)) > _LARGEST:
         raise InvalidRequest(f"{name}={text!r} must be at most {_LARGEST}")
     return number
+
+
+def _names(options: Mapping[str, str], name: str) -> tuple[str, ...] | None:
+    text = options.get(name)
+    return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
 def _seconds(options: Mapping[str, str], name: str, default: float) -> float:
