@@ -96,7 +96,8 @@ class WindowClosing:
         return (tick - self.offset - self.size - self.lateness) // self.slide
 
     def first_open(self, ticks: Numbers) -> Numbers:
-        since = behind(np.minimum(ticks, MOST - self.slide - self.size), self.offset + self.size + self.lateness)
+        since = behind(ticks, self.offset + self.size + self.lateness)
+        since = np.minimum(since, MOST - self.slide - self.size)
         begins: Numbers = (since // self.slide + 1) * self.step
         first = self._first_slice
         begins = np.where(since == NEVER, first, np.maximum(begins, first))
@@ -244,9 +245,11 @@ def end_of_passed(low: int, watermark: int) -> int:
 
 
 def behind(ticks: Numbers, by: int) -> Numbers:
-    """The ticks so much earlier; the least one where that is before it."""
+    """The ticks so much earlier; the least or the greatest one where that is beyond it."""
     if by > MOST:
         return np.full_like(ticks, NEVER)
+    if by < 0:
+        return np.where(ticks > MOST + by, MOST, ticks - by)
     earlier: Numbers = np.where(ticks < NEVER + by, NEVER, ticks - by)
     return earlier
 

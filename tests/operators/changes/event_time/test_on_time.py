@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.changes.event_time.on_time import OnTime
-from tidegate.operators.changes.event_time.window_closing import NEVER, RowClosing, SessionClosing, Ticks, WindowClosing
+from tidegate.operators.changes.event_time.window_closing import (
+    MOST,
+    NEVER,
+    RowClosing,
+    SessionClosing,
+    Ticks,
+    WindowClosing,
+)
 
 from ....searching import tries
 from ..timed import change, run_epoch
@@ -77,3 +84,10 @@ def test_rows_of_windows_that_begin_before_the_first_tick_are_late(offset: int, 
     (first,) = closing.first_open(np.array([NEVER])).tolist()
     assert offset + first * slide >= NEVER
     assert first == NEVER or offset + (first - 1) * slide < NEVER
+
+
+@pytest.mark.parametrize("offset", [-1_000, 0, 1_000])
+def test_the_last_ticks_of_64_bits_make_all_earlier_rows_late(offset: int) -> None:
+    closing = WindowClosing(size=10, slide=10, offset=offset, length=1, step=1, lateness=0, ticks=Ticks())
+    first, last = closing.first_open(np.array([MOST - 3, MOST])).tolist()
+    assert (MOST - offset) // 10 - 200 < first <= last
