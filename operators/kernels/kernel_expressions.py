@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, assert_never
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ..arrays.layout import Values
 from ..arrays.layout import values as values_of
 
 Value: TypeAlias = Any  # pyarrow's: an array with a value for each row, or a scalar that holds for all rows
@@ -105,7 +107,8 @@ def compiled(expression: Expression) -> Compute:
 
 def _moments(moment: Moment) -> Compute:
     number = compiled(moment.number)
-    word = f"i{moment.type.bit_width // 8}"
+    word = np.dtype(f"i{moment.type.bit_width // 8}")
+    repeated = _Repeated(word)
 
     def computed(rows: pa.RecordBatch) -> Value:
         column = column_of(number(rows), rows)
@@ -115,10 +118,30 @@ def _moments(moment: Moment) -> Compute:
         ends = (int(numbers.min()), int(numbers.max())) if len(numbers) else ()
         if any(abs(end * moment.size + moment.origin) > moment.farthest for end in ends):
             raise Declined
-        moments = (numbers * moment.size + moment.origin).astype(word, copy=False)
+        if ends and ends[0] == ends[1]:
+            moments = repeated.of(ends[0] * moment.size + moment.origin, len(numbers))
+        else:
+            moments = (numbers * moment.size + moment.origin).astype(word, copy=False)
         return pa.Array.from_buffers(moment.type, len(moments), [None, pa.py_buffer(moments)])
 
     return computed
+
+
+class _Repeated:
+    """Arrays of one number. Neighbouring batches of rows often have the same one, and then share an array, as long as a
+    reader has one of these batches.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._last: Callable[[], Values | None] = lambda: None
+
+    def of(self, number: int, rows: int) -> Values:
+        last = self._last()
+        if last is None or len(last) < rows or last[0] != number:
+            last = np.full(rows, number, self._dtype)
+            self._last = weakref.ref(last)
+        return last[:rows]
 
 
 def _applied(function: Function, arguments: tuple[Compute, ...]) -> Compute:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final, Literal, TypeAlias
+from itertools import pairwise, product
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,8 @@ from pyarrow import types as kinds
 from ..arrays.layout import Flags, Words, flags, values
 from ..core.batches import batch_of
 from ..core.blocks import BLOCK_ROWS
+from .columns_of_numbers import ascending_numbers, column_of_numbers, repeated
 from .packed_sums import PackedSums, counts_and_sums
-from .wide_sums import decimals, validity
 
 GroupFunction = Literal["sum", "count", "min", "max"]
 _Bounds: TypeAlias = tuple[int, int]
@@ -27,6 +27,10 @@ _Total: TypeAlias = tuple[Words, Flags | None]
 _WORD: Final = 1 << 62
 _FIRST_PLACES: Final = 1 << 16
 """Arrays begin with so many places, and double: unused places would have to be cleared as well."""
+_AHEAD: Final = 8
+"""Arrays of more keys have room for so many times the slices of the first rows: the system clears the pages of such
+large arrays when they are first used, and to move to a larger array costs a copy.
+"""
 _FEW: Final = 3
 """If the rows of a block are in so many more slices than one, they are numbered slice by slice where times ascend."""
 _FIRST_LOOK: Final = 256
@@ -152,7 +156,9 @@ class DenseGroups:
             keys = domain.keys(at, schema.types[: len(self._keys)])
             states = self._unpacked(words[at]) if packed is not None else self._totals(at, *totals)
             yield batch_of(
-                [*keys, *(_column(*one, type_) for one, type_ in zip(states, types, strict=True))], len(at), schema
+                [*keys, *(column_of_numbers(*one, type_) for one, type_ in zip(states, types, strict=True))],
+                len(at),
+                schema,
             )
 
     def _unpacked(self, words: Words) -> list[_Total]:
@@ -253,7 +259,8 @@ class _Domain:
         farthest = max(abs(number) for bound in bounds for number in bound)
         if sizes[0] * others > room or farthest > _WORD:
             return None
-        first = min(room // others, max(2 * sizes[0], _FIRST_PLACES // others))
+        ahead = _AHEAD if others > _FIRST_PLACES else 2
+        first = min(room // others, max(ahead * sizes[0], _FIRST_PLACES // others))
         return cls(least, [first, *sizes[1:]])
 
     @classmethod
@@ -280,17 +287,11 @@ class _Domain:
         is empty.
         """
         sizes = [used // (before.size // before._sizes[0]), *before._sizes[1:]]
-        from_, to = [], []
-        for size, least, own, own_size in zip(sizes, before._least, self._least, self._sizes, strict=True):
-            codes = np.arange(size) + (least - own)
-            there = (codes > 0) & (codes < own_size)
-            codes[:1], there[:1] = 0, True  # of null
-            from_.append(np.flatnonzero(there))
-            to.append(codes[there])
         moved = _filled(self.size, empty)
         target, source = moved.reshape(self._sizes), totals[:used].reshape(sizes)
-        for mine, other in zip(_runs(to[-1]), _runs(from_[-1]), strict=True):
-            target[_grid(to[:-1], mine)] = source[_grid(from_[:-1], other)]
+        axes = zip(self._least, self._sizes, before._least, sizes, strict=True)
+        for parts in product(*(_common_codes(*axis) for axis in axes)):
+            target[tuple(mine for mine, _ in parts)] = source[tuple(other for _, other in parts)]
         return moved
 
     def has(self, bounds: Sequence[tuple[int, int]]) -> bool:
@@ -331,13 +332,27 @@ class _Domain:
         return np.full(len(columns[0]), base) if at is None else at
 
     def keys(self, at: Words, types: Sequence[pa.DataType]) -> list[pa.Array]:
+        """The keys of these places, of which there is at least one, and which ascend."""
+        columns: list[pa.Array] = []
+        stride, before = self.size, 0
+        for least, size, type_ in zip(self._least[:-1], self._sizes[:-1], types[:-1], strict=True):
+            stride //= size
+            code = (int(at[0]) - before) // stride
+            if (int(at[-1]) - before) // stride != code:
+                return columns + self._several_keys(at - before, types, len(columns))
+            before += code * stride
+            columns.append(repeated(code + (least - 1) if code else None, len(at), type_))
+        return [*columns, ascending_numbers(at, self._least[-1] - 1 - before, at[0] == before, types[-1])]
+
+    def _several_keys(self, at: Words, types: Sequence[pa.DataType], first: int) -> list[pa.Array]:
+        """The keys from number `first` on, of places among those of one combination of the keys before it."""
         columns = []
-        for number in range(len(self._sizes) - 1, -1, -1):
+        for number in range(len(self._sizes) - 1, first - 1, -1):
             codes = at
-            if number:
+            if number > first:
                 at = codes // self._sizes[number]
                 codes = codes - at * self._sizes[number]
-            columns.append(_column(codes + (self._least[number] - 1), codes == 0, types[number]))
+            columns.append(column_of_numbers(codes + (self._least[number] - 1), codes == 0, types[number]))
         return columns[::-1]
 
 
@@ -357,14 +372,15 @@ def _filled(size: int, number: int) -> Words:
     return np.full(size, number) if number else np.zeros(size, np.int64)
 
 
-def _grid(codes: Sequence[Words], last: slice) -> tuple[Any, ...]:
-    """The places of all combinations of these codes of keys, and of those of the last key."""
-    return (*np.ix_(*codes), last)
-
-
-def _runs(codes: Words) -> tuple[slice, slice]:
-    """The codes, of which the first is 0 and the others follow one another."""
-    return slice(0, 1), slice(int(codes[1]), int(codes[-1]) + 1) if len(codes) > 1 else slice(0, 0)
+def _common_codes(least: int, size: int, other_least: int, other_size: int) -> list[tuple[slice, slice]]:
+    """The codes of the keys that two domains have, in one and in the other: runs of neighbours. Code 0 is null."""
+    if least == other_least:
+        both = slice(min(size, other_size))
+        return [(both, both)]
+    ahead = other_least - least
+    first, end = max(1, 1 + ahead), min(size, other_size + ahead)
+    null, known = slice(1), slice(first, max(first, end))
+    return [(null, null), (known, slice(known.start - ahead, known.stop - ahead))]
 
 
 def _ends_of_slices(key: GroupKey, column: pa.Array, bound: _Bounds) -> list[int] | None:
@@ -432,14 +448,3 @@ def _kept(block: pa.RecordBatch, column: int | None, condition: int | None) -> F
         return kept
     known = flags(block.column(column).is_valid())
     return known if kept is None else kept & known
-
-
-def _column(numbers: Words, null: Flags | None, type_: pa.DataType) -> pa.Array:
-    if null is None or not null.any():
-        null = None
-    else:
-        numbers = np.where(null, 0, numbers)
-    if kinds.is_decimal(type_):
-        return decimals(numbers, numbers >> 63, null, type_)
-    words = np.ascontiguousarray(numbers, f"i{type_.bit_width // 8}")
-    return pa.Array.from_buffers(type_, len(words), [validity(null), pa.py_buffer(words)])

@@ -42,5 +42,7 @@ class PackedSums:
 
 
 def counts_and_sums(words: Words) -> tuple[Words, Words]:
-    counts = (words + _MOST_SUM) >> _BITS
-    return counts, words - (counts << _BITS)
+    counts = words + _MOST_SUM
+    counts >>= _BITS
+    sums = counts << _BITS
+    return counts, np.subtract(words, sums, out=sums)

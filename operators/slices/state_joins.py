@@ -106,7 +106,7 @@ class ExactSum(StateJoin):
 class Count(StateJoin):
     def __init__(self, column: pa.Array, order: Places) -> None:
         super().__init__(column.type)
-        counts = values(column.fill_null(0))[order]
+        counts = values(column.fill_null(0) if column.null_count else column)[order]
         self.fits = not len(counts) or int(counts.max()) * len(counts) < _WORD
         self._before = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=self._before[1:])
