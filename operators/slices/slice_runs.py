@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..arrays.layout import Places, Words, values
-from .blocks_of_slices import Blocks
+from ..arrays.layout import Flags, Places, Words, values
 from .group_codes import group_codes
 from .state_joins import Frames, SortedRows
 
@@ -26,27 +25,20 @@ class SliceRuns:
 
     def __init__(self, slices: pa.Array, keys: Sequence[pa.Array], length: int, step: int) -> None:
         self._length, self._step = length, step
-        numbers = values(slices)
-        rows = len(numbers)
-        groups, most_groups = group_codes(keys, rows)
-        ranks, self._ranks = _ranked(numbers)
-        codes = groups * self._ranks.most + ranks if most_groups * self._ranks.most < _MOST else None
-        if codes is None:
-            _, groups = np.unique(groups, return_inverse=True)
-            codes = groups * self._ranks.most + ranks
-        order = _order(codes, int(codes.max()) + 1)
-        self._codes = codes[order]
-        self._slices = numbers[order]
+        ranks, self._ranks = _ranked(values(slices))
+        codes = _codes(keys, ranks, self._ranks.most)
+        order, self._codes = _ordered(codes, int(codes.max()) + 1)
+        ranks = ranks[order]
+        self._slices = self._ranks.slices(ranks)
         self._places: Places | None = None
-        self._bases = self._codes - ranks[order]
-        same = np.zeros(rows, np.bool_)
+        self._bases = np.subtract(self._codes, ranks, out=ranks)
+        same = np.zeros(len(order), np.bool_)
         np.equal(self._bases[1:], self._bases[:-1], out=same[1:])
-        block = self._slices // length
-        begins = ~same
-        begins[1:] |= block[1:] != block[:-1]
-        self.rows = SortedRows(order=order, block=block, blocks=Blocks(np.flatnonzero(begins), rows))
+        self.rows = SortedRows(order=order, slices=self._slices, same=same, length=length)
         self._first = _first_windows(self._slices, same, length, step)
-        self._windows = np.maximum(self._slices // step - self._first + 1, 0)
+        self._windows = _divided(self._slices, step) - self._first
+        self._windows += 1
+        np.maximum(self._windows, 0, out=self._windows)
 
     def frames(self, most: int) -> Iterator[tuple[Words, Frames]]:
         """The windows that have a row, sorted by group and number: about `most` at a time, their numbers and frames."""
@@ -54,21 +46,20 @@ class SliceRuns:
         begin = before = 0
         while begin < len(ends):
             end = max(int(np.searchsorted(ends, before + most, side="right")), begin + 1)
-            yield from self._some(begin, end)
+            if ends[end - 1] > before:
+                yield self._some(begin, end, ends[begin:end] - before)
             begin, before = end, int(ends[end - 1])
 
-    def _some(self, begin: int, end: int) -> Iterator[tuple[Words, Frames]]:
-        """The windows whose first row is one of these."""
+    def _some(self, begin: int, end: int, ends: Words) -> tuple[Words, Frames]:
+        """The windows whose first row is one of these. Those of a row are numbered up to its end, there is one."""
         counts = self._windows[begin:end]
-        total = int(counts.sum())
-        if not total:
-            return
         first = np.repeat(np.arange(begin, end), counts)
-        within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        numbers = self._first[first] + within
-        starts = numbers * self._step
-        ends = self._before(self._bases[first] + self._ranks.below(starts + self._length))
-        yield numbers, Frames(first=first, end=ends, block=starts // self._length)
+        numbers = np.repeat(self._first[begin:end] + counts - ends, counts)
+        numbers += np.arange(len(numbers))
+        starts = numbers if self._step == 1 else numbers * self._step
+        codes = self._ranks.below(starts + self._length)
+        codes += np.repeat(self._bases[begin:end], counts)
+        return numbers, Frames(first=first, end=self._before(codes), start=starts)
 
     def _before(self, codes: Words) -> Places:
         """For each code, the number of rows whose codes are below it. It is at most that of the last group's end."""
@@ -91,16 +82,20 @@ def can_number(slices: pa.Array, length: int, step: int) -> bool:
 class _Ranks:
     """Numbers of slices in their order, below `most`: their distance from the least one, or their rank."""
 
-    def __init__(self, least: int, most: int, slices: Words | None) -> None:
+    def __init__(self, least: int, most: int, known: Words | None) -> None:
         self.most = most
         self._least = least
-        self._slices = slices
+        self._known = known
+
+    def slices(self, ranks: Words) -> Words:
+        """The slices of these ranks."""
+        return ranks + self._least if self._known is None else self._known[ranks]
 
     def below(self, ends: Words) -> Words:
         """The numbers that slices before these ends are below."""
-        if self._slices is None:
+        if self._known is None:
             return np.minimum(ends - self._least, self.most)
-        return np.searchsorted(self._slices, ends)
+        return np.searchsorted(self._known, ends)
 
 
 def _ranked(slices: Words) -> tuple[Words, _Ranks]:
@@ -111,27 +106,46 @@ def _ranked(slices: Words) -> tuple[Words, _Ranks]:
     return ranks, _Ranks(0, len(known), known)
 
 
-def _order(codes: Words, most: int) -> Places:
-    """The positions of the codes, which are below `most`, in ascending order; equal codes stay in their order."""
+def _codes(keys: Sequence[pa.Array], ranks: Words, most_ranks: int) -> Words:
+    """A number for each group and rank, in the order of groups and then of ranks."""
+    groups, most_groups = group_codes(keys, len(ranks))
+    if most_groups * most_ranks >= _MOST:
+        _, groups = np.unique(groups, return_inverse=True)
+    groups *= most_ranks
+    groups += ranks
+    return groups
+
+
+def _ordered(codes: Words, most: int) -> tuple[Places, Words]:
+    """The positions of the codes, which are below `most`, in ascending order, and the codes in this order. Equal codes
+    stay in their order.
+    """
     rows = len(codes)
     if bool(np.all(codes[1:] >= codes[:-1])):
-        return np.arange(rows)
+        return np.arange(rows), codes
     if most < _DENSE * rows:
         at = np.full(most, -1, np.int64)
         at[codes] = np.arange(rows)
-        order = at[at >= 0]
-        if len(order) == rows:  # no two codes are equal
-            return order
+        known = np.flatnonzero(at >= 0)
+        if len(known) == rows:  # no two codes are equal
+            return at[known], known
     if most * rows >= _MOST:
-        return np.argsort(codes, kind="stable")
+        order = np.argsort(codes, kind="stable")
+        return order, codes[order]
     placed = codes * rows + np.arange(rows)
     placed.sort()
-    return placed % rows
+    order = placed % rows
+    return order, codes[order]
 
 
-def _first_windows(slices: Words, same: np.ndarray[tuple[int], np.dtype[np.bool_]], length: int, step: int) -> Words:
+def _first_windows(slices: Words, same: Flags, length: int, step: int) -> Words:
     """For each row, the first window that has the row and no row before it in its group."""
-    first = (slices - (length - step)) // step
-    after = np.empty_like(slices)
-    after[1:] = slices[:-1] // step + 1
-    return np.where(same, np.maximum(first, np.where(same, after, first)), first)
+    first = _divided(slices - (length - step), step)
+    after = _divided(slices[:-1], step) + 1
+    np.maximum(first[1:], after, out=first[1:], where=same[1:])
+    return first
+
+
+def _divided(numbers: Words, divisor: int) -> Words:
+    """The numbers divided, and rounded down."""
+    return numbers if divisor == 1 else numbers // divisor

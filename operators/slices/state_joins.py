@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, assert_never
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from ..arrays.layout import Flags, Places, Values, dtype_of, flags, values
+from ..arrays.layout import Flags, Places, Values, Words, dtype_of, flags, values
 from .blocks_of_slices import Blocks
 from .wide_sums import DecimalSums, decimal_words, decimals, validity
 
@@ -43,26 +44,39 @@ def obstacle(function: str, type_: pa.DataType) -> str | None:
     return None if known else f"{function} of {type_} has no form in numbers"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SortedRows:
-    """The rows of slices, sorted by group and slice: their positions, the number of the block that each row's slice is
-    in, and the blocks of neighbouring rows, each of one group.
+    """The rows of slices, sorted by group and slice: their positions, their slices, and whether a row is of the same
+    group as the row before it. There is a row. Windows are `length` slices long.
     """
 
     order: Places
-    block: Places
-    blocks: Blocks
+    slices: Words
+    same: Flags
+    length: int
+
+    @cached_property
+    def block(self) -> Words:
+        """The number of the block that each row's slice is in."""
+        return self.slices // self.length
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The blocks of neighbouring rows, each of one group."""
+        begins = ~self.same
+        begins[1:] |= self.block[1:] != self.block[:-1]
+        return Blocks(np.flatnonzero(begins), len(begins))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frames:
-    """Windows as neighbouring sorted rows, `first` to before `end`, of which each has one. `block` is the number of the
-    block of slices that each window begins in.
+    """Windows as neighbouring sorted rows, `first` to before `end`, of which each has one. `start` is the slice that
+    each window begins with.
     """
 
     first: Places
     end: Places
-    block: Places
+    start: Words
 
 
 class StateJoin:
@@ -132,9 +146,9 @@ class InBlocks(StateJoin):
         self._identity = numbers.dtype.type(identity)
 
     def of(self, frames: Frames, type_: pa.DataType) -> pa.Array:
-        first, last = frames.first, frames.end - 1
-        ending = np.where(self._rows.block[first] == frames.block, self._left[first], self._identity)
-        beginning = np.where(self._rows.block[last] != frames.block, self._begun[last], self._identity)
+        first, last, block = frames.first, frames.end - 1, frames.start // self._rows.length
+        ending = np.where(self._rows.block[first] == block, self._left[first], self._identity)
+        beginning = np.where(self._rows.block[last] != block, self._begun[last], self._identity)
         return _column(self._function(ending, beginning), self._known.none(frames), type_)
 
 
