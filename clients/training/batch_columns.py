@@ -7,8 +7,9 @@ numbers are `Ragged`. Every other column (texts, bytes, decimals, structs) stays
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -129,16 +130,18 @@ def _arrow(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def _form(field: pa.Field, shape: Sequence[int] | None, convert: Callable[[Any], Any]) -> Form:
-    if shape is not None:
-        _check_shape(field, shape)
-    dense = convert is not _same and (shape is not None or _is_dense(field.type))
-    return Form(field.name, dense, None if shape is None else tuple(shape), convert)
+    if convert is _same:
+        return Form(field.name, False, None, convert)
+    sizes = None if shape is None else _checked_shape(field, shape)
+    return Form(field.name, sizes is not None or _is_dense(field.type), sizes, convert)
 
 
-def _check_shape(field: pa.Field, shape: Sequence[int]) -> None:
-    """Raise `InvalidRequest` unless the column has lists of values that an array can have."""
-    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else [None]
-    if any(not isinstance(size, int) or isinstance(size, bool) or size < 0 for size in sizes):
+def _checked_shape(field: pa.Field, shape: Sequence[int]) -> Shape:
+    """The shape in Python's numbers. Raises `InvalidRequest` unless the column has lists of values that an array can
+    have.
+    """
+    sizes: list[Any] = [None] if isinstance(shape, str | bytes) or not isinstance(shape, Iterable) else list(shape)
+    if any(not isinstance(size, Integral) or isinstance(size, bool) or size < 0 for size in sizes):
         raise InvalidRequest(
             f"the shape of column {field.name!r} must be a list of whole numbers from 0 on, as in "
             f"shapes={{{field.name!r}: (2048,)}}, not {shape!r}",
@@ -150,6 +153,7 @@ def _check_shape(field: pa.Field, shape: Sequence[int]) -> None:
         raise InvalidRequest(
             f"column {field.name!r} has a shape, but its lists have no numbers: {field.type}", reason="WRONG_SHAPE"
         )
+    return tuple(map(int, sizes))
 
 
 def _conversion(arrays: Arrays, *, pin: bool) -> Callable[[Any], Any]:

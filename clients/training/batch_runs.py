@@ -33,7 +33,7 @@ WORTH_ROWS: Final = 16_384
 
 
 MOST_COPIES: Final = 1_000_000
-"""A row comes at most so often in an epoch."""
+"""The most copies of a row in an epoch."""
 
 
 class Tail(Enum):

@@ -315,12 +315,14 @@ class Loader(Closing):
                 reason="NO_MORE_EPOCHS",
             )
         self._turn += 1
-        turn, reading = self._turn, self._reading()
+        turn = self._turn
+        reading = self._reading(turn)
         stays_open = False
         line = line_shown(lambda: str(self.statistics())) if self._progress else nullcontext()
         try:
             with line:
                 for batch, after in reading:
+                    self._check_turn(turn)
                     self._position = after
                     if batch is not None:
                         yield batch
@@ -344,7 +346,7 @@ class Loader(Closing):
                 reason="CONSUMED",
             )
 
-    def _reading(self) -> Reading:
+    def _reading(self, turn: int) -> Reading:
         """The reading from the position on. One that is open has come to this position."""
         if not self._open:
             reader = self._reader()
@@ -353,7 +355,11 @@ class Loader(Closing):
             except BaseException:
                 reader.close()
                 raise
-            self._open.append(Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter))
+            reading = Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter)
+            if self._turn != turn:  # another thread has closed the loader, and has not seen this reading
+                reading.close()
+                self._check_turn(turn)
+            self._open.append(reading)
         return self._open[0]
 
     def _reader(self) -> SplitReader:

@@ -51,6 +51,8 @@ class Mixture(Closing):
         check_seed(seed)
         if not loaders:
             raise InvalidRequest("a mixture needs loaders, by name")
+        if not all(isinstance(name, str) for name in loaders):
+            raise InvalidRequest(f"the names of a mixture's loaders must be texts, not {', '.join(map(repr, loaders))}")
         if ends not in ("first", "all"):
             raise InvalidRequest(f"ends must be first or all, not {ends!r}", reason="UNKNOWN_OPTION")
         self._loaders = dict(loaders)
@@ -155,7 +157,9 @@ class Mixture(Closing):
             )
         numbers = {name: _number(weight) for name, weight in weights.items()}
         if not all(number >= 0 for number in numbers.values()) or not 0 < sum(numbers.values()) < math.inf:
-            raise InvalidRequest(f"weights must be numbers from 0 on, and one above 0: {dict(weights)!r:.200}")
+            raise InvalidRequest(
+                f"weights must be numbers from 0 on, with a sum above 0 that is finite: {dict(weights)!r:.200}"
+            )
         return numbers
 
     def _checked_order(self, order: Any) -> Sequence[str]:

@@ -6,6 +6,7 @@ A loader packs the rows of its windows; `pack_lists` is a relation of a plan.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -48,8 +49,9 @@ class Pack:
     def __post_init__(self) -> None:
         if not isinstance(self.length, int) or isinstance(self.length, bool) or self.length < 1:
             raise InvalidRequest(f"length={self.length!r} of a packing must be a whole number from 1 on")
-        if not isinstance(self.padding, int) or isinstance(self.padding, bool):
+        if not isinstance(self.padding, Integral) or isinstance(self.padding, bool):
             raise InvalidRequest(f"padding={self.padding!r} of a packing must be a whole number")
+        object.__setattr__(self, "padding", int(self.padding))  # as states have it
 
 
 def packed(lists: pa.Array, pack: Pack) -> FilledRows:
@@ -61,7 +63,7 @@ def packed(lists: pa.Array, pack: Pack) -> FilledRows:
         )
     offsets = lists.offsets.to_numpy().astype(np.int64)
     items = lists.values.to_numpy(zero_copy_only=False)
-    if items.dtype.kind in "iu" and not np.iinfo(items.dtype).min <= pack.padding <= np.iinfo(items.dtype).max:
+    if not _is_of(items.dtype, pack.padding):
         raise InvalidRequest(
             f"the lists of column {pack.column!r} have {items.dtype} items, and none of them is {pack.padding}: choose "
             "another padding",
@@ -69,6 +71,15 @@ def packed(lists: pa.Array, pack: Pack) -> FilledRows:
         )
     fit = FirstFit(items, offsets[:-1], np.diff(offsets), pack.length, pack.padding)
     return fit.filled(0, fit.rows)
+
+
+def _is_of(dtype: np.dtype[Any], number: int) -> bool:
+    """Tests whether values of this type can be the number."""
+    try:
+        with np.errstate(over="ignore"):
+            return bool(dtype.type(number) == number)
+    except OverflowError:
+        return False
 
 
 def pack_lists(rows: Any, column: str, length: int, *, padding: int = 0, window_rows: int = WINDOW_ROWS) -> Any:

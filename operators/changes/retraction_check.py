@@ -40,15 +40,13 @@ _WAITING: Final = 24
 """The bytes of each of so many rows that wait: those of a hash, a tick and a weight."""
 _NARROW: Final = 32
 """The most bytes of a row that waits as it is: to copy it takes less time than its hash."""
-_LONG: Final = 4_096
-_RUNS: Final = 256
-"""A run of insertions stays apart from later ones if it has so many rows, and one part in so many of all rows."""
+_BACK: Final = 8
+"""A run is later than another one if at most one in so many of its ticks is not after the middle of the other's."""
 _NAMED: Final = 3
 """The most splits that an error names."""
 
 _HASHES: Final = pa.schema([pa.field("hash", pa.int64())])
 _TIMED_HASHES: Final = _HASHES.append(pa.field("tick", pa.int64()))
-
 
 _NONE: Final[Numbers] = np.empty(0, dtype=np.int64)
 
@@ -115,6 +113,7 @@ class _Uncounted:
         self._parts: deque[_Part] = deque()
 
     def add(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
+        times = times if times.base is None else times.copy()  # whoever feeds them may use theirs again
         part = _Part(rows, hashed, times, weights, int(times.max()) if len(times) else None)
         self._parts.append(part)
         self.rows += len(rows)
@@ -143,8 +142,8 @@ class _Uncounted:
 class _TimedCounts(Arrangement):
     """The copies of rows, by their hashes and ticks. To forget early ticks costs nothing for the rows that are left.
 
-    Runs of insertions are moved a few times while they are short, and then stay as they are, because hardly any row is
-    inserted twice. Deletions take rows away, so runs with deletions are merged with those before them.
+    Runs of insertions in the order of their ticks are moved a few times while they are short, and then stay as they
+    are, because they have hardly any row in common. All others are merged: equal rows and deletions leave fewer of them.
     """
 
     def __init__(self) -> None:
@@ -161,6 +160,18 @@ class _TimedCounts(Arrangement):
                 left.append(run if middle >= low else run.take(np.flatnonzero(numbers_of(run.rows, 1) >= low)))
         if len(left) < len(self._runs) or any(new is not old for new, old in zip(left, self._runs, strict=True)):
             self._runs, self._runs_bytes = left, None
+            self._merge_remains()
+
+    def _merge_remains(self) -> None:
+        """Merge runs of which little is left with those behind them: a few rows may be far ahead of all others."""
+        if all(map(self.is_long, self._runs[:-1])):
+            return
+        runs, self._runs = self._runs, []
+        for run in runs:
+            if self._runs and self._merges(self._runs[-1], run):
+                self._insert_run(run)
+            else:
+                self._runs.append(run)
 
     def _ticks_of(self, run: Entries) -> tuple[int, int]:
         if run not in self._ticks:
@@ -169,8 +180,13 @@ class _TimedCounts(Arrangement):
         return self._ticks[run]
 
     def _merges(self, older: Entries, newer: Entries) -> bool:
-        long = len(older) >= max(_LONG, sum(map(len, self._runs)) // _RUNS)
-        return super()._merges(older, newer) and not (long and _inserts(older) and _inserts(newer))
+        return super()._merges(older, newer) and not (self.is_long(older) and self._is_later(newer, older))
+
+    def _is_later(self, newer: Entries, older: Entries) -> bool:
+        if not (_inserts(older) and _inserts(newer)):
+            return False
+        middle, _ = self._ticks_of(older)
+        return int(np.count_nonzero(numbers_of(newer.rows, 1) <= middle)) * _BACK <= len(newer)
 
 
 def _inserts(run: Entries) -> bool:
@@ -287,10 +303,8 @@ class RetractionCheck(ChangeOperator):
     def _wait(self, rows: Rows, times: Numbers, weights: Numbers, *, hashed: bool) -> None:
         waiting = self._uncounted
         waiting.add(rows, times, weights, hashed=hashed)
-        if not all_one(weights) and has_large_weights(
-            Change(rows, weights)
-        ):  # copies beyond 64 bits are an error of this epoch
-            self._count()
+        if not all_one(weights) and has_large_weights(Change(rows, weights)):
+            self._count()  # copies beyond 64 bits are an error of this epoch
         while waiting.rows > _UNCOUNTED or waiting.nbytes > _UNCOUNTED * _WAITING:
             self._counts.insert(waiting.take_first())
 

@@ -26,7 +26,7 @@ from .shared_files import FileRows, SharedFiles, files_of
 from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, ranges, result_of
 from .table_shares import Share, parts_of, reads_row_by_row, share_rows
 
-ALL_COLUMNS: Final = ("*",)
+_ALL_COLUMNS: Final = ("*",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class ResultOf:
     partitions: int
     timeout: float
     not_null: tuple[str, ...] = ()
-    """The columns that Spark reads as NOT NULL though the plan allows nulls in them; `ALL_COLUMNS` for all of them."""
+    """The columns that Spark reads as NOT NULL though the plan allows nulls in them; `_ALL_COLUMNS` for all of them."""
 
     def service(self) -> closing[RemoteService]:
         return closing(RemoteService(self.access, answer_seconds=self.timeout))
@@ -52,16 +52,16 @@ class ResultOf:
     def spark_schema(self) -> StructType:
         """The schema of the columns to read.
 
-        Raises `InvalidRequest`, which names a column that Spark has no type for, or that `not_null` names in vain.
+        Raises `InvalidRequest`, which names a column that Spark has no type for, or one of `not_null` that is not read.
         """
         if self.task is None:
-            return spark_schema(self._without_nulls(self.selected(self.described(finding=True).schema)))
+            return spark_schema(self._with_not_null(self.selected(self.described(finding=True).schema)))
         with self.service() as service:
-            return spark_schema(self._without_nulls(self.selected(service.get_task(self.task).schema)))
+            return spark_schema(self._with_not_null(self.selected(service.get_task(self.task).schema)))
 
-    def _without_nulls(self, schema: pa.Schema) -> pa.Schema:
+    def _with_not_null(self, schema: pa.Schema) -> pa.Schema:
         """The schema in which the columns of `not_null` allow no null. The reader looks for nulls in every batch."""
-        names = schema.names if self.not_null == ALL_COLUMNS else self.not_null
+        names = schema.names if self.not_null == _ALL_COLUMNS else self.not_null
         for name in names:
             if name not in schema.names:
                 raise InvalidRequest(
@@ -264,8 +264,8 @@ def _without_nulls(column: pa.Array, field: pa.Field) -> pa.Array:
     """
     if _has_null_beside(column, field):
         raise ExecutionError(
-            f"column {field.name!r} has nulls, and Spark's schema says NOT NULL: say so no longer in .schema(...) or "
-            "option('notNull', ...), or leave the column, or its rows with nulls, out in the plan",
+            f"column {field.name!r} has nulls, and Spark's schema says NOT NULL: allow nulls in .schema(...), in "
+            "option('notNull', ...) or in the plan, or leave the column, or its rows with nulls, out in the plan",
             reason="NULL_IN_REQUIRED_COLUMN",
         )
     return column

@@ -25,7 +25,7 @@ _FIRST: Final = 0xBF58476D1CE4E5B9
 _SECOND: Final = 0x94D049BB133111EB
 
 _BLOCK: Final = 131_072
-"""So many hashes are computed at a time, within the processor's cache. Each step gives up the interpreter's lock."""
+"""So many hashes are computed at a time. Each step gives up the interpreter's lock."""
 _OF_SPLITS: Final = 1
 _OF_ROWS: Final = 2
 _OF_WEIGHTS: Final = 3
@@ -108,7 +108,7 @@ def permutation(count: int, key: int, arrays: ReusedMemory | None = None) -> Pos
         block = _hashed(numbers, key)
         block &= ~lower
         np.bitwise_or(block, numbers, out=hashes[first : first + _BLOCK])
-    hashes.sort()  # no two are equal, so every kind of sort gives the same; this one compares many numbers at once
+    hashes.sort()  # no two are equal, so the kind of sort does not matter; NumPy's default compares many at once
     hashes &= lower
     return hashes.view(np.int64)
 

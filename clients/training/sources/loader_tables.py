@@ -16,8 +16,7 @@ from ...proto.arrow.arrow_streams import with_a_stream
 from ...proto.errors import Refused
 from ...proto.values import FileSplit, FoundFile, as_format
 from ...splits import MissingAsNull, SplitLike, Upload, by_source
-from .table_digest import content
-from .training_splits import FolderNames, fingerprint
+from .training_splits import FolderNames, content, fingerprint
 
 FindFiles = Callable[[str | os.PathLike[str] | FileSplit], Sequence[FoundFile]]
 Given = Mapping[str, SplitLike | Sequence[SplitLike]]

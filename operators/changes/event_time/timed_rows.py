@@ -19,9 +19,6 @@ from .window_closing import MOST
 
 _SIGN: Final = np.uint64(1 << 63)
 _LEAST: Final = -(1 << 63)
-_LONG: Final = 4_096
-_RUNS: Final = 256
-"""A run stays apart from later ones if it has so many entries, and one part in so many of all entries."""
 _BACK: Final = 8
 """A run is later than another one if at most one in so many of its entries are not."""
 
@@ -100,7 +97,7 @@ class TimedRows(Arrangement):
         """Tests whether a run is long enough to be left as it is, and the newer one is later, so that a merge would
         hardly do more than copy both.
         """
-        if len(older) < max(_LONG, sum(map(len, self._runs)) // _RUNS):
+        if not self.is_long(older):
             return False
         back = int(newer.key_hashes.searchsorted(older.key_hashes[-1], side="right"))
         return back * _BACK <= len(newer)

@@ -47,6 +47,9 @@ _PARTS: Final = 4
 """Few rows are kept as they came, until there are so many parts of them, or a look-up finds its rows in more parts."""
 _SOME: Final = 64
 """For a look-up of more keys than this, rows that are kept as they came and could be packed are packed first."""
+_LONG: Final = 4_096
+_RUNS: Final = 256
+"""A run is long if it has so many entries, and one part in so many of all entries."""
 
 Run: TypeAlias = Entries | PackedRun
 """A run: rows that are kept together, with their weights and rounds."""
@@ -234,6 +237,10 @@ class Arrangement:
     def _merges(self, older: Entries, newer: Entries) -> bool:
         """Tests whether a new run is merged with the run before it."""
         return to_merge(older.size, newer.size)
+
+    def is_long(self, run: Entries) -> bool:
+        """Tests whether so much of all is in a run that it may stay apart from later ones."""
+        return len(run) >= max(_LONG, sum(map(len, self._runs)) // _RUNS)
 
     @staticmethod
     def _room_for(older: Entries, newer: Entries) -> Merge | None:

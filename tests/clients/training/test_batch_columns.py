@@ -207,3 +207,15 @@ def test_jax_takes_the_arrays() -> None:
     batch = batch_of(as_="jax")
     assert isinstance(batch["small"], jax.Array)
     assert batch["fixed"].tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_a_shape_may_have_numbers_of_numpy() -> None:
+    schema = pa.schema([("x", pa.list_(pa.int32()))])
+    [form] = forms(schema, None, {"x": np.array([2, 2])}, "numpy")
+    [rows] = form.parts([pa.array([[1, 2, 3, 4]], pa.list_(pa.int32()))], schema.types[0])
+    assert rows.tolist() == [[[1, 2], [3, 4]]]
+
+
+def test_a_shape_does_not_count_for_arrow() -> None:
+    [form] = forms(pa.schema([("x", pa.list_(pa.string()))]), None, {"x": (2,)}, "arrow")
+    assert not form.dense

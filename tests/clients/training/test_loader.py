@@ -169,6 +169,20 @@ def test_a_loop_that_waits_is_told_that_another_thread_closes_its_loader(local_c
     assert read + rows_of(closed) == 2 * [[*range(16)], [*range(16, 20)]]
 
 
+def test_a_loader_that_is_closed_while_it_makes_its_tasks_leaves_none(local_client: Client) -> None:
+    def samples(_: int) -> pa.Table:
+        if not closings:
+            closings.append(closed.close())
+        return pa.table({"n": range(20)})
+
+    closings: list[None] = []
+    closed = Loader(local_client, numbers(), {"samples": samples}, batch_size=16)
+    with pytest.raises(tidegate.Refused, match="the loader was closed"):
+        next(iter(closed))
+    assert list(local_client.tasks()) == []
+    assert rows_of(closed) == [[*range(16)], [*range(16, 20)]]
+
+
 def test_an_epoch_may_be_chosen(local_client: Client, folder: Path) -> None:
     chosen = loader(local_client, folder, epochs=3)
     chosen.set_epoch(2)

@@ -134,6 +134,11 @@ def test_weights_that_make_no_sense_are_refused(local_client: Client, weights: d
         mixture(local_client, weights)
 
 
+def test_names_that_are_no_texts_are_refused() -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="names"):
+        Mixture({1: None, "b": None}, {1: 1.0, "b": 1.0})  # type: ignore[dict-item]
+
+
 def test_a_state_of_another_mixture_is_refused(local_client: Client) -> None:
     state = mixture(local_client).state_dict()
     with pytest.raises(tidegate.Refused, match="seed 6"):

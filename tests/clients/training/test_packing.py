@@ -186,3 +186,17 @@ def test_lists_without_numbers_are_not_packed(local_client: Client) -> None:
     table = pa.table({"texts": [["a"], ["b", "c"]]})
     with pytest.raises(tidegate.InvalidRequest, match="no lists of numbers"):
         list(Loader(local_client, texts, {"samples": table}, batch_size=4, pack=Pack("texts", 8)))
+
+
+@pytest.mark.parametrize(
+    ("type_", "padding"), [(pa.bool_(), 7), (pa.float16(), 100_000), (pa.float64(), 10**400), (pa.int8(), -129)]
+)
+def test_a_padding_that_the_lists_type_does_not_have_is_refused(type_: pa.DataType, padding: int) -> None:
+    lists = pa.array([[1]], pa.list_(pa.int8())).cast(pa.list_(type_))
+    with pytest.raises(tidegate.InvalidRequest) as error:
+        packed(lists, Pack("tokens", 2, padding))
+    assert error.value.reason == "BAD_PACKING"
+
+
+def test_a_padding_may_be_a_number_of_numpy() -> None:
+    assert Pack("tokens", 2, np.int64(3)).padding == 3

@@ -60,7 +60,7 @@ def test_the_first_epoch_with_more_deletions_than_insertions_fails_whenever_rows
     check, total = RetractionCheck(TIMED, "edges", BY_TIME), Counter[int]()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(retraction_check, "_UNCOUNTED", most)
-        patched.setattr(retraction_check, "_LONG", long)
+        patched.setattr(arrangement, "_LONG", long)
         patched.setattr(arrangement, "_FEW", 0 if long == 1 else 256)
         for number, epoch in enumerate(epochs):
             for k, weight in epoch:
@@ -136,11 +136,47 @@ def test_no_epoch_counts_many_more_rows_than_come_in_it(monkeypatch: pytest.Monk
     most = 0
     for start in range(0, 200_000, 2_000):
         moved.clear()
-        list(check.receive(0, inserted(range(start, start + 2_000), tick=50)))
+        list(check.receive(0, inserted(range(start, start + 2_000), tick=start)))
         check.settle()
         most = max(most, sum(moved))
     assert 0 < most <= 4 * 4_096
-    assert_deleted_once(check, 3)
+    assert_deleted_once(check, 3, tick=0)
+
+
+def test_equal_rows_of_many_epochs_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retraction_check, "_UNCOUNTED", 0)
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    for _ in range(50):
+        list(check.receive(0, inserted(range(5_000), tick=50)))
+        check.settle()
+    assert check._counts.rows <= 2 * 5_000
+
+
+def test_rows_far_ahead_of_all_others_are_kept_in_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retraction_check, "_UNCOUNTED", 0)
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    for start in range(0, 2_000, 20):
+        list(check.receive(0, inserted(range(4_200), tick=start)))
+        list(check.receive(0, inserted(range(start, start + 1), tick=10**9)))
+        check.settle()
+        check.advance(start)
+    assert len(check._counts._runs) < 20
+    assert_deleted_once(check, 40, tick=10**9)
+
+
+def test_a_feeder_may_use_its_memory_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = np.full(100, 50)
+    times = FixedColumn(np.frombuffer(pa.py_buffer(ticks), np.int64))
+    fed = Change(Rows([FixedColumn(np.arange(100)), times, FixedColumn(np.full(100, 40))], 100), ones(100))
+    check = RetractionCheck(TIMED, "edges", BY_TIME)
+    list(check.receive(0, fed))
+    check.settle()
+    ticks[:] = 1
+    monkeypatch.setattr(retraction_check, "_UNCOUNTED", 0)
+    list(check.receive(0, inserted(range(100, 101), tick=50)))
+    check.settle()
+    check.advance(20)
+    assert check._counts.rows == 101
 
 
 def test_counted_rows_are_forgotten_with_their_ticks(monkeypatch: pytest.MonkeyPatch) -> None:

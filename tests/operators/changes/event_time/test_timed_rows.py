@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.event_time import timed_rows
 from tidegate.operators.changes.event_time.timed_rows import TimedRows
 from tidegate.operators.changes.kept import arrangement
 from tidegate.operators.changes.kept.held_state import HeldState
@@ -47,7 +46,7 @@ def test_rows_are_given_by_time_until_they_are_taken_away(
     steps: list[tuple[list[tuple[int, str, int]], int, int, int | None, bool]], long: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(timed_rows, "_LONG", long)
+        patched.setattr(arrangement, "_LONG", long)
         _given_by_time(steps)
 
 
