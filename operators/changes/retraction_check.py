@@ -143,7 +143,7 @@ class _TimedCounts(Arrangement):
     """The copies of rows, by their hashes and ticks. To forget early ticks costs nothing for the rows that are left.
 
     Runs of insertions in the order of their ticks are moved a few times while they are short, and then stay as they
-    are, because they have hardly any row in common. All others are merged: equal rows and deletions leave fewer of them.
+    are, because they have hardly any row in common. Others are merged: equal rows and deletions leave fewer of them.
     """
 
     def __init__(self) -> None:

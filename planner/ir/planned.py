@@ -110,7 +110,7 @@ class FinalDenseSlices(Node):
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",))
-    traits: ClassVar = table.FINAL_DENSE
+    traits: ClassVar = table.FINAL_DENSE_SLICES
 
 
 class Routing(enum.Enum):

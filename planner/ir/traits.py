@@ -113,7 +113,7 @@ SLIDING_WINDOWS: Final = Traits(
                  "sliding windows",     F, "all",   "none", "never",    "input", "never",    "never",      "never")
 DENSE_SLICES: Final = Traits(
                  "dense slices",        F, "all",   "none", "never",    "input", "never",    "never",      "never")
-FINAL_DENSE: Final = Traits(
+FINAL_DENSE_SLICES: Final = Traits(
                  "final dense slices",  F, "all",   "none", "never",    "input", "never",    "never",      "never")
 USER: Final = Traits("user operator",        F, "more",  "none", "all",      "input", "never",    "own",        "own")
 # fmt: on

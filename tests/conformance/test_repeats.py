@@ -28,6 +28,7 @@ WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
     ir.LocalFiles: "is read as a fed source is",
     ir.FinalAggregate: "is made of aggregates on several channels",
     ir.FinalSlidingAggregate: "is made of sliding windows on several channels",
+    ir.FinalDenseSlices: "is made of tumbling windows on several channels",
     ir.Exchange: "is made on several channels",
     ir.IndexTable: "is read by an operator of its own, row after row",
     ir.IndexLookup: "is an operator of its own, row after row",

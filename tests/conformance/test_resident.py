@@ -49,6 +49,7 @@ WITHOUT_A_KIND: Final[Mapping[type[ir.Relation], str]] = {
     ir.Exchange: "is made on several channels",
     ir.FinalAggregate: "is made of aggregates on several channels",
     ir.FinalSlidingAggregate: "is made of sliding windows on several channels",
+    ir.FinalDenseSlices: "is made of tumbling windows on several channels",
     ir.IndexTable: "is what look-ups read",
     ir.LoopInput: "is the engine's name for what a loop reads",
 }

@@ -380,7 +380,7 @@ def test_a_second_iterator_goes_on_where_the_first_was(local_client: Client, fol
     read = [next(first)["n"].tolist()]
     read += rows_of(both)
     assert read == expected()
-    with pytest.raises(tidegate.Refused, match="a newer loop over the loader"):
+    with pytest.raises(tidegate.Refused, match="a newer loop over it"):
         next(first)
 
 
