@@ -314,14 +314,12 @@ class Loader(Closing):
                 "iterate over loader.one_epoch() in each epoch",
                 reason="NO_MORE_EPOCHS",
             )
-        self._turn += 1
-        turn = self._turn
-        reading = self._reading(turn)
+        turn = self._turn = self._turn + 1
         stays_open = False
         line = line_shown(lambda: str(self.statistics())) if self._progress else nullcontext()
         try:
             with line:
-                for batch, after in reading:
+                for batch, after in self._reading(turn):
                     self._check_turn(turn)
                     self._position = after
                     if batch is not None:
@@ -352,14 +350,11 @@ class Loader(Closing):
             reader = self._reader()
             try:
                 runs = self._runs(reader, self._position, self._epochs, self._meter, self._wanted)
+                self._check_turn(turn)  # another thread that has closed the loader has not seen this reader
             except BaseException:
                 reader.close()
                 raise
-            reading = Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter)
-            if self._turn != turn:  # another thread has closed the loader, and has not seen this reading
-                reading.close()
-                self._check_turn(turn)
-            self._open.append(reading)
+            self._open.append(Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter))
         return self._open[0]
 
     def _reader(self) -> SplitReader:
@@ -448,8 +443,7 @@ def _close(readings: list[Reading]) -> None:
 
 def _window_batches(shuffle: Shuffle | None, batch_size: int) -> int:
     """As many batches as a window has, about: so the next window is built while one is taken."""
-    rows = AHEAD_ROWS if shuffle is None else max(shuffle.rows, 1)
-    return max(2, -(-rows // batch_size))
+    return max(2, -(-(AHEAD_ROWS if shuffle is None else max(shuffle.rows, 1)) // batch_size))
 
 
 def _digest(data: bytes) -> str:

@@ -77,7 +77,7 @@ def _is_of(dtype: np.dtype[Any], number: int) -> bool:
     """Tests whether values of this type can be the number."""
     try:
         with np.errstate(over="ignore"):
-            return bool(dtype.type(number) == number)
+            return bool(dtype.type(number).item() == number)  # NumPy would compare in the narrow type
     except OverflowError:
         return False
 
