@@ -330,15 +330,15 @@ def test_small_tables_have_partitions_of_one_result(client: Client, folder: Path
     assert read(reader, parts) == EXPECTED
 
 
-PIECES = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=5), min_size=1, max_size=5)
+PIECES = st.lists(st.lists(st.integers(0, 50), max_size=5), min_size=1, max_size=5).filter(any)
 
 
 @given(sizes=PIECES, count=st.integers(1, 9))
 def test_every_row_is_in_one_share_and_in_order(sizes: list[list[int]], count: int) -> None:
     files = []
     for number, groups in enumerate(sizes):
-        ends = np.cumsum(groups).tolist()
-        pieces = tuple(zip([0, *ends[:-1]], ends, strict=True))
+        ends = [sum(groups[: at + 1]) for at in range(len(groups))]
+        pieces = tuple((end - rows, end) for rows, end in zip(groups, ends, strict=True))
         files.append(FoundFile(path=str(number), format="parquet", size=LARGE, pieces=pieces, version="1"))
     shares = parts_of(files, count)
     assert shares is not None
@@ -350,6 +350,19 @@ def test_every_row_is_in_one_share_and_in_order(sizes: list[list[int]], count: i
         for row in range(*(part.split.rows or (0, sum(sizes[int(part.split.path)]))))
     ]
     assert rows == [(str(number), row) for number, groups in enumerate(sizes) for row in range(sum(groups))]
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_files_without_row_groups_among_others_are_read_in_shares(client: Client, tmp_path: Path) -> None:
+    for number in range(5):
+        with pq.ParquetWriter(tmp_path / f"part-{number}.parquet", EXPECTED.schema) as file:
+            if number % 2:
+                file.write_table(EXPECTED.slice(number * 100, 100))
+    reader = reader_of(client, tmp_path, partitions=3)
+    parts = reader.partitions()
+    assert all(isinstance(part.value, Share) for part in parts)
+    assert sorted(part.split.path[-9] for share in parts for part in share.value.parts) == list("01234")
+    assert read(reader, parts) == pa.concat_tables([EXPECTED.slice(100, 100), EXPECTED.slice(300, 100)])
 
 
 @pytest.mark.parametrize(

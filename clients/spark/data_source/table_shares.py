@@ -93,14 +93,15 @@ def parts_of(files: Sequence[FoundFile], count: int) -> list[tuple[Part, ...]] |
     """
     if not files or sum(file.size for file in files) < LEAST_BYTES:
         return None
-    if any(file.format != "parquet" or file.folders or not file.pieces for file in files):
+    if any(file.format != "parquet" or file.folders for file in files) or not any(file.pieces for file in files):
         return None
     total = sum(end - first for file in files for first, end in file.pieces)
     shares: list[list[Part]] = [[] for _ in range(count)]
     before = 0
     for file in files:
         of_share: dict[int, tuple[int, int]] = {}
-        for first, end in file.pieces:
+        # A file without row groups is read as a whole: if it has none because it could not be opened, its read fails.
+        for first, end in file.pieces or ((0, 0),):
             middle = before + (end - first) / 2
             share = min(int(middle * count / max(total, 1)), count - 1)
             begun, _ = of_share.get(share, (first, end))
