@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-from pyarrow import types as kinds
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...proto.errors import ExecutionError, Exhausted, InvalidRequest, Refused, TidegateError
+from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.source_names import check_fed
 from ...proto.spark_frames import in_type_of_spark
 from ...proto.values import FileSplit, FoundFile, PlanBytes, TaskInfo
@@ -22,6 +21,7 @@ from ...task_options import ChosenOptions
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from .plan_parts import part_of
+from .read_columns import check_columns
 from .shared_files import FileRows, SharedFiles, files_of
 from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, ranges, result_of
 from .table_shares import Share, parts_of, reads_row_by_row, share_rows
@@ -176,17 +176,6 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType(fields)
 
 
-def check_columns(wanted: StructType, result: pa.Schema) -> None:
-    """Raise `Refused` if a table of Spark's catalog, or a schema that was given, has columns that the result lacks."""
-    missing = [name for name in wanted.names if name not in result.names]
-    if missing:
-        raise Refused(
-            f"Spark reads a column {missing[0]!r}, which the result does not have; it has: {', '.join(result.names)}: "
-            "if Spark's table was made of another plan, make it again with CREATE OR REPLACE TABLE ... USING tidegate",
-            reason="RESULT_CHANGED",
-        )
-
-
 class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
     """Runs the plan on the service when Spark plans the first query of a loaded DataFrame; its rows, cut into ranges.
 
@@ -258,42 +247,10 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
             yield from _in_types(batches(service, partition.value), self._schema)
 
 
-def _without_nulls(column: pa.Array, field: pa.Field) -> pa.Array:
-    """The column. Raises `ExecutionError` if it, or the lists and maps in it, have nulls where the field allows none:
-    Spark would not look for them.
-    """
-    if _has_null_beside(column, field):
-        raise ExecutionError(
-            f"column {field.name!r} has nulls, and Spark's schema says NOT NULL: allow nulls in .schema(...), in "
-            "option('notNull', ...) or in the plan, or leave the column, or its rows with nulls, out in the plan",
-            reason="NULL_IN_REQUIRED_COLUMN",
-        )
-    return column
-
-
-def _has_null_beside(array: pa.Array, field: pa.Field) -> bool:
-    """True where a value is null although the field, or one inside it, allows none. What lies below a null does not
-    count.
-    """
-    if array.null_count and not field.nullable:
-        return True
-    if not field.type.num_fields:
-        return False
-    there = array.drop_null()
-    if kinds.is_map(field.type):
-        ends = there.offsets
-        first, end = ends[0].as_py(), ends[-1].as_py()
-        inside = [there.keys.slice(first, end - first), there.items.slice(first, end - first)]
-        return any(map(_has_null_beside, inside, (field.type.key_field, field.type.item_field)))
-    if kinds.is_struct(field.type):
-        return any(_has_null_beside(there.field(at), inner) for at, inner in enumerate(field.type))
-    return _has_null_beside(there.flatten(), field.type.value_field)
-
-
 def _in_types(rows: Generator[pa.RecordBatch], schema: StructType) -> Iterator[pa.RecordBatch]:
     """The batches in the types that Spark expects."""
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     with closing(rows):
         for batch in rows:
-            arrays = [_without_nulls(in_type_of_spark(batch.column(field.name), field), field) for field in wanted]
+            arrays = [in_type_of_spark(batch.column(field.name), field) for field in wanted]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch.select([])
