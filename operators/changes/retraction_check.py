@@ -220,9 +220,8 @@ class _Behind:
 
     @classmethod
     def all_of(cls, parts: Sequence[_Behind]) -> _Behind:
-        none = np.empty(0, dtype=np.int64)
         columns = ((part.hashes, part.weights, part.marks) for part in parts)
-        return cls(*map(np.concatenate, zip((none,) * 3, *columns, strict=True)))
+        return cls(*map(np.concatenate, zip((_NONE,) * 3, *columns, strict=True)))
 
     def copies_after(self, hashes: Numbers, marks: Numbers) -> Numbers:
         """The copies that each of these rows got, or lost, when the watermark was later than this."""

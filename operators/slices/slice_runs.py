@@ -51,7 +51,7 @@ class SliceRuns:
             begin, before = end, int(ends[end - 1])
 
     def _some(self, begin: int, end: int, ends: Words) -> tuple[Words, Frames]:
-        """The windows whose first row is one of these. Those of a row are numbered up to its end, there is one."""
+        """The windows whose first row is one of these. `ends` are the counts of windows up to each of the rows."""
         counts = self._windows[begin:end]
         first = np.repeat(np.arange(begin, end), counts)
         numbers = np.repeat(self._first[begin:end] + counts - ends, counts)

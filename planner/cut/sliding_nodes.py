@@ -75,6 +75,12 @@ def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlices
         )
     except PlanError as error:
         raise error.at(relation.plan_path) from error
+    return _node_of_groups(relation, groups, input_)
+
+
+def _node_of_groups(
+    relation: ir.DenseSlices | ir.FinalDenseSlices, groups: GroupsOfSlices, input_: PhysicalNode
+) -> DenseSlicesNode:
     return DenseSlicesNode(
         input=input_,
         groups=groups,
@@ -87,15 +93,8 @@ def _dense_slices(relation: ir.DenseSlices, input_: PhysicalNode) -> DenseSlices
 def _final_dense_slices(relation: ir.FinalDenseSlices, input_: PhysicalNode) -> DenseSlicesNode:
     """The groups of all channels' parts, whose states are values like any others."""
     keys, schema = relation.keys, relation.input.schema
-    final = ir.FinalAggregate(
-        input=relation.input,
-        keys=keys,
-        measures=relation.measures,
-        schema=relation.schema,
-        plan_path=relation.plan_path,
-    )
     try:
-        total = select_final_aggregate(final, _input(len(schema))[0])
+        total = select_final_aggregate(relation, _input(len(schema))[0])
         whole = WholeGroups(
             states=arrow_schema(schema),
             aggregate=total,
@@ -111,13 +110,7 @@ def _final_dense_slices(relation: ir.FinalDenseSlices, input_: PhysicalNode) -> 
         groups=f"SELECT {', '.join(f'c{at}' for at in range(len(schema)))} FROM in0",
         whole=whole,
     )
-    return DenseSlicesNode(
-        input=input_,
-        groups=groups,
-        schema=arrow_schema(relation.schema),
-        size_class=input_.size_class,
-        plan_path=relation.plan_path,
-    )
+    return _node_of_groups(relation, groups, input_)
 
 
 def _joined_states(measures: Sequence[ir.Measure], first: int) -> Iterator[GroupState]:

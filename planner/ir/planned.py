@@ -36,7 +36,7 @@ class PartialAggregate(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FinalAggregate(Node):
+class _FinalGroups(Node):
     """The second half of an aggregate: groups its input by the first `keys` columns. The measures' expressions see the
     row that the partial half saw, not the row of this input, so they are not expressions of this relation.
     """
@@ -47,6 +47,12 @@ class FinalAggregate(Node):
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalAggregate(_FinalGroups):
+    """The second half of an aggregate, as a statement of DuckDB."""
+
     traits: ClassVar = table.FINAL
 
 
@@ -101,15 +107,9 @@ class DenseSlices(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FinalDenseSlices(Node):
-    """The second half of a `DenseSlices` in parts: a `FinalAggregate` whose `keys` first columns are whole numbers."""
+class FinalDenseSlices(_FinalGroups):
+    """The second half of a `DenseSlices` in parts, whose `keys` first columns are whole numbers."""
 
-    input: Relation
-    keys: int
-    measures: tuple[Measure, ...]
-    schema: Schema
-    plan_path: str
-    parts: ClassVar = Parts(inputs=("input",))
     traits: ClassVar = table.FINAL_DENSE_SLICES
 
 

@@ -8,7 +8,7 @@ from ..states import render_total, states_of
 from ..table import Table, group_by, select_list
 
 
-def select_final_aggregate(relation: ir.FinalAggregate, table: Table) -> str:
+def select_final_aggregate(relation: ir.FinalAggregate | ir.FinalDenseSlices, table: Table) -> str:
     keys, states = table.columns[: relation.keys], table.columns[relation.keys :]
     measures = []
     for measure in relation.measures:
