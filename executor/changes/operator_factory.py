@@ -110,21 +110,7 @@ class ChangeOperatorFactory:
                     floor=self._floor(node),
                 )
             case GroupNode():
-                closing = self._closing(node)
-                if closing is not None:
-                    return GroupSlices(
-                        node.input.schema, node.key, node.measures, node.schema, closing, plan_path=node.plan_path
-                    )
-                return Group(
-                    node.input.schema,
-                    node.key,
-                    node.measures,
-                    node.schema,
-                    plan_path=node.plan_path,
-                    depth=depth,
-                    always=node.always and channel == 0,
-                    floor=self._floor(node),
-                )
+                return self._group(node, channel, depth)
             case TopNode():
                 return Top(
                     node.input.schema,
@@ -163,6 +149,23 @@ class ChangeOperatorFactory:
                 return self._recompute(node, channel, depth)
             case _:
                 assert_never(node)
+
+    def _group(self, node: GroupNode, channel: int, depth: int) -> Group:
+        closing = self._closing(node)
+        if closing is not None:
+            return GroupSlices(
+                node.input.schema, node.key, node.measures, node.schema, closing, plan_path=node.plan_path
+            )
+        return Group(
+            node.input.schema,
+            node.key,
+            node.measures,
+            node.schema,
+            plan_path=node.plan_path,
+            depth=depth,
+            always=node.always and channel == 0,
+            floor=self._floor(node),
+        )
 
     def _join(self, node: JoinNode, depth: int, late: int | None) -> Join:
         condition: Pairs | Near | None = None

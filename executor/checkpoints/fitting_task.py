@@ -82,8 +82,9 @@ def _check_plan(manifest: Manifest, origin: Origin) -> None:
         )
     if then.engines.get("tidegate") == origin.engines.get("tidegate"):
         raise CheckpointError(
-            f"checkpoint {manifest.name!r} is of this plan, but the operators that the plan names were registered in "
-            "another version: register the version of the checkpoint's task, or feed a new task from the start",
+            f"checkpoint {manifest.name!r} is of this plan, but the plan now means something else: the operators that "
+            f"it names were registered in another version, or another build of tidegate {__version__} took the "
+            "checkpoint. Register the version of the checkpoint's task, run its build, or feed a new task",
             reason="CHECKPOINT_OTHER_PLAN",
         )
 
