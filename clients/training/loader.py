@@ -25,15 +25,17 @@ from .batch import Batch, Position
 from .batch_columns import Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
 from .loader_arguments import (
-    check_among,
+    check_ahead,
     check_choices,
     check_columns,
     check_numbers,
     check_options,
     check_packed,
     check_shards,
+    check_shares,
     check_shuffle,
     check_weight,
+    window_batches,
 )
 from .loader_reading import Reading
 from .loader_state import (
@@ -57,7 +59,7 @@ from .packing import POSITION, SEGMENT, Pack
 from .shard_runs import ShardRuns
 from .sources.loader_tasks import LoaderTasks
 from .sources.training_splits import ROW, SPLIT
-from .split_reader import AHEAD_ROWS, SplitReader
+from .split_reader import SplitReader
 from .training_source import Data, TrainingSource
 
 PREFETCH_BYTES: Final = 256 << 20
@@ -133,14 +135,10 @@ class Loader(Closing):
         progress: bool = False,
         **options: Unpack[SharedOptions],
     ) -> None:
-        check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, turns=turns)
-        check_numbers(workers=workers, readers=readers)
-        check_among("rank", rank, ranks)
-        check_among("worker", worker, workers)
+        check_shares(batch_size, rank=rank, ranks=ranks, shards=shards, turns=turns, worker=worker, workers=workers)
         check_columns(columns)
         check_shuffle(shuffle)
-        check_numbers(prefetch_bytes=prefetch_bytes, epochs=1 if epochs is None else epochs)
-        check_numbers(0, prefetch=0 if prefetch is None else prefetch)
+        check_ahead(epochs=epochs, readers=readers, prefetch=prefetch, prefetch_bytes=prefetch_bytes)
         check_packed(pack, columns, shapes, provenance=provenance)
         check_choices(as_=as_, pin_memory=pin_memory, drop_last=drop_last, pad=pad, on_error=on_error)
         self._grid = Grid(shards, turns)
@@ -160,7 +158,7 @@ class Loader(Closing):
         self._columns, self._shapes, self._arrays = columns, dict(shapes or {}), as_
         self._pin = pin_memory
         self._weight, self._pack, self._provenance = weight, pack, provenance
-        self._prefetch = _window_batches(shuffle, batch_size) if prefetch is None else prefetch
+        self._prefetch = window_batches(shuffle, batch_size) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
         self._readers = readers
         # An object of its own: the thread that reads ahead has it, and must not keep this loader alive.
@@ -439,11 +437,6 @@ def _plan_rows(client: Client, plan: PlanBytes) -> PlanRows:
 def _close(readings: list[Reading]) -> None:
     while readings:
         readings.pop().close()
-
-
-def _window_batches(shuffle: Shuffle | None, batch_size: int) -> int:
-    """As many batches as a window has, about: so the next window is built while one is taken."""
-    return max(2, -(-(AHEAD_ROWS if shuffle is None else max(shuffle.rows, 1)) // batch_size))
 
 
 def _digest(data: bytes) -> str:

@@ -11,6 +11,7 @@ from pyarrow import types as kinds
 from ..proto.errors import InvalidRequest
 from ..task_options import SharedOptions
 from .order.shuffle import Shuffle
+from .split_reader import AHEAD_ROWS
 
 if TYPE_CHECKING:
     from ..splits import SplitLike
@@ -51,6 +52,24 @@ def check_numbers(least: int = 1, /, **numbers: int) -> None:
             raise InvalidRequest(f"{name} must be a whole number from {least} on, not {value!r}")
 
 
+def check_shares(batch_size: int, *, rank: int, ranks: int, shards: int, turns: int, worker: int, workers: int) -> None:
+    """Raise `InvalidRequest` unless the shares of batches are whole numbers that fit together."""
+    check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, turns=turns, workers=workers)
+    _check_among("rank", rank, ranks)
+    _check_among("worker", worker, workers)
+
+
+def check_ahead(*, epochs: int | None, readers: int, prefetch: int | None, prefetch_bytes: int) -> None:
+    """Raise `InvalidRequest` unless the numbers of what is read, now and ahead, are whole numbers."""
+    check_numbers(readers=readers, prefetch_bytes=prefetch_bytes, epochs=1 if epochs is None else epochs)
+    check_numbers(0, prefetch=0 if prefetch is None else prefetch)
+
+
+def window_batches(shuffle: Shuffle | None, batch_size: int) -> int:
+    """As many batches as a window has, about: so the next window is built while one is taken."""
+    return max(2, -(-(AHEAD_ROWS if shuffle is None else max(shuffle.rows, 1)) // batch_size))
+
+
 def check_columns(columns: Sequence[str] | None) -> None:
     if columns is not None and (isinstance(columns, str) or not columns):
         raise InvalidRequest(f"columns must be a list with the name of at least one column, not {columns!r}")
@@ -63,7 +82,7 @@ def check_shuffle(shuffle: object) -> None:
         )
 
 
-def check_among(name: str, value: int, count: int) -> None:
+def _check_among(name: str, value: int, count: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
         raise InvalidRequest(f"{name} must be a whole number from 0 to {name}s - 1 = {count - 1}, not {value!r}")
 
