@@ -1,0 +1,77 @@
+"""Narrow columns are gathered together, and give the rows that each of them gives alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.training.row_gathering import STACK_BYTES, STACK_COLUMNS, WORTH_BYTES, RowGathering
+
+KINDS = ("f8", "i8", "i4", "u1", "M8[us]", "lists", "texts")
+SIZES = st.lists(st.one_of(st.integers(0, 50), st.just(WORTH_BYTES // 8 // 4)), min_size=1, max_size=4)
+
+
+def rows_of(kind: str, first: int, rows: int) -> npt.NDArray[Any] | pa.Array:
+    numbers = np.arange(first, first + rows)
+    match kind:
+        case "texts":
+            return pa.array(numbers).cast(pa.string())
+        case "lists":
+            return np.stack([numbers, -numbers], axis=1)
+        case _:
+            return numbers.astype(kind)
+
+
+def gathered(columns: list[list[Any]], positions: npt.NDArray[np.int64], *, two_threads: bool) -> tuple[Any, ...]:
+    gathering = RowGathering(two_threads=two_threads)
+    try:
+        return gathering.all_taken(columns, positions)
+    finally:
+        gathering.close()
+
+
+@pytest.mark.parametrize("two_threads", [False, True])
+@given(sizes=SIZES, kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=9), seed=st.integers(0, 9))
+def test_rows_are_those_of_each_column_alone(two_threads: bool, sizes: list[int], kinds: list[str], seed: int) -> None:
+    columns = [
+        [rows_of(kind, 1_000 * at + first, rows) for first, rows in enumerate(sizes)] for at, kind in enumerate(kinds)
+    ]
+    random = np.random.default_rng(seed)
+    positions = random.permutation(sum(sizes))[: random.integers(0, sum(sizes) + 1)]
+    for rows, parts in zip(gathered(columns, positions, two_threads=two_threads), columns, strict=True):
+        if isinstance(rows, pa.Array):
+            assert rows.equals(pa.concat_arrays(parts).take(pa.array(positions)))
+        else:
+            assert np.array_equal(rows, np.concatenate(parts)[positions])
+            assert rows.dtype == parts[0].dtype
+            assert rows.flags.c_contiguous
+            assert rows.flags.writeable
+
+
+def test_a_column_in_one_part_beside_others_is_gathered_by_itself() -> None:
+    columns = [[np.arange(3), np.arange(3, 5)], [np.arange(5) * 10], [np.arange(100, 102), np.arange(102, 105)]]
+    positions = np.array([4, 0, 3, 1, 2])
+    taken = gathered(columns, positions, two_threads=False)
+    assert [rows.tolist() for rows in taken] == [[4, 0, 3, 1, 2], [40, 0, 30, 10, 20], [104, 100, 103, 101, 102]]
+
+
+def memories(rows: int, columns: int) -> int:
+    """The number of pieces of memory that so many columns of whole numbers are gathered into."""
+    parts = [np.arange(rows // 2), np.arange(rows - rows // 2)]
+    taken = gathered([parts] * columns, np.arange(rows), two_threads=False)
+    return len({id(values.base) for values in taken})
+
+
+def test_who_keeps_a_column_keeps_few_others() -> None:
+    assert memories(100, 3 * STACK_COLUMNS) == 3
+
+
+def test_columns_are_gathered_together_only_if_they_are_in_the_cache_together() -> None:
+    assert memories(STACK_BYTES // 8 // 2, 6) == 3
+    assert memories(STACK_BYTES // 8, 3) == 3
