@@ -13,6 +13,7 @@ import os
 import resource
 import stat
 import threading
+import time
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, Self, TypeAlias
 
@@ -31,6 +32,8 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 #: The largest row of a reader without a limit.
 UNLIMITED: Final = 1 << 62
+#: A change so long after another one has another time, by the clocks of all file systems.
+_SETTLED_NS: Final = 4_000_000_000
 #: Statements may hold a quarter of the files that the process may have open.
 _HELD: Final = 4
 
@@ -110,6 +113,25 @@ class OpenFile(_Opened):
         if Identity.of(os.fstat(self._descriptor)) != self.identity:
             raise _changed(self._piece)
         _check_path(self._piece, self.identity)
+
+
+def is_settled(state: State) -> bool:
+    """True if each change of the file from now on gives it another state."""
+    _, changed_ns = state
+    return time.time_ns() - changed_ns > _SETTLED_NS
+
+
+def settled_state(piece: FilePiece) -> State | None:
+    """The state of what is at the piece's path, which is not opened. None where it is another file than the piece's,
+    or where its state is not settled.
+    """
+    try:
+        status = os.stat(piece.path, follow_symlinks=False)
+    except OSError:
+        return None
+    state = Identity.of(status), status.st_ctime_ns
+    now = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
+    return state if stat.S_ISREG(status.st_mode) and now == piece.version and is_settled(state) else None
 
 
 class PieceFiles:

@@ -55,7 +55,7 @@ def fixed_part(pattern: str) -> str:
 
 def exists(path: str) -> bool:
     """True where a file or folder exists at the path. A link that leads to nothing does not count."""
-    return _mode(path) is not None
+    return status_of(path) is not None
 
 
 class Listing:
@@ -190,9 +190,10 @@ class Listing:
         )
 
 
-def _mode(path: str) -> int | None:
+def status_of(path: str) -> os.stat_result | None:
+    """The status of what a path leads to; None where it leads to nothing. Raises `PermissionError`."""
     try:
-        return os.stat(path).st_mode
+        return os.stat(path)
     except PermissionError:
         raise
     except OSError:
@@ -200,8 +201,8 @@ def _mode(path: str) -> int | None:
 
 
 def _is_folder(path: str) -> bool:
-    mode = _mode(path)
-    return mode is not None and stat.S_ISDIR(mode)
+    status = status_of(path)
+    return status is not None and stat.S_ISDIR(status.st_mode)
 
 
 def _refuse(error: OSError) -> None:

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -28,15 +28,22 @@ from ..core.column import Column
 from ..core.piece import FilePiece, FileVersion, Piece
 from .file_relations import native_obstacle
 from .file_versions import OpenFile, PieceFiles
-from .formats import Format, format_named, format_of
+from .formats import Format, Parquet, format_named, format_of
 from .formats.format import TooLarge
 from .formats.matching import describe
-from .listing import exists, files_below, fixed_part, is_pattern
+from .listing import files_below, fixed_part, is_pattern, status_of
 
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 #: The assumed bytes of a row of a text file, where no format tells.
 _TEXT_ROW_BYTES: Final = 64
 _ENDING_BYTES: Final = 64 << 10
+
+
+class _Real(NamedTuple):
+    """A file by its path without links, with its status."""
+
+    path: str
+    status: os.stat_result
 
 
 def expand(
@@ -55,15 +62,12 @@ def _expanded(split: FileSplit, roots: Sequence[str], origin: str, side: str) ->
     path = _local_path(split.path)
     allowed = tuple(sorted((os.path.realpath(root) for root in roots), key=len))
     named = format_named(split.format) if split.format else None
-    if is_pattern(path):
-        _check_pattern(path, split, allowed)
-    else:
-        _check_allowed(os.path.realpath(path), split.path, allowed)
     try:
-        if not is_pattern(path) and not exists(path):
-            raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
-        files = files_below(path, may_enter=lambda folder: _root_of(folder, allowed) is not None)
-        pieces = tuple(_piece(file, split, named, allowed, origin) for file in files)
+        alone = None if is_pattern(path) else _real_file(path, split, allowed, origin, side)
+        if alone is not None:
+            pieces: tuple[FilePiece, ...] = (_piece(path, alone, split, named, allowed, origin),)
+        else:
+            pieces = _of_several(path, split, named, allowed, origin)
     except FileNotFoundError as error:
         raise NotFound(
             f"{error.filename} was removed while the files of {split.path} were listed {side} ({origin})",
@@ -73,10 +77,30 @@ def _expanded(split: FileSplit, roots: Sequence[str], origin: str, side: str) ->
         raise Forbidden(
             f"{error.filename} cannot be read {side}: permission denied ({origin})", reason="NO_PERMISSION"
         ) from error
-    if not files:
+    if not pieces:
         raise NotFound(f"{split.path} has no files {side} ({origin})", reason="FILE_NOT_FOUND")
-    _check_ranges(split, pieces)
+    _check_ranges(split, pieces, is_file=alone is not None)
     return pieces
+
+
+def _real_file(path: str, split: FileSplit, allowed: Sequence[str], origin: str, side: str) -> _Real | None:
+    """The file at a path; None for a folder. Its links are followed once, because one may be exchanged meanwhile."""
+    real = os.path.realpath(path)
+    _check_allowed(real, split.path, allowed)
+    status = status_of(real)
+    if status is None:
+        raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
+    return None if stat.S_ISDIR(status.st_mode) else _Real(real, status)
+
+
+def _of_several(
+    path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str
+) -> tuple[FilePiece, ...]:
+    """The pieces of the files below a folder, or of those that match a pattern."""
+    if is_pattern(path):
+        _check_pattern(path, split, allowed)
+    files = files_below(path, may_enter=lambda folder: _root_of(folder, allowed) is not None)
+    return tuple(_piece(file, None, split, named, allowed, origin) for file in files)
 
 
 def files_of(path: str) -> list[str]:
@@ -124,6 +148,9 @@ _OPENERS: Final = 8
 
 
 def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
+    before = _opened_before(piece, columns) if isinstance(filesystem, LocalFileSystem) else None
+    if before is not None:
+        return before
     with OpenFile(piece) as file:
         try:
             file_pieces = format_named(piece.format).open(piece, columns, PieceFiles(file, piece.path, filesystem))
@@ -139,6 +166,15 @@ def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -
             ) from error
         file.check()
         return file_pieces
+
+
+def _opened_before(piece: FilePiece, columns: Sequence[Column]) -> tuple[FilePiece, ...] | None:
+    """The pieces of a file that was opened before, if its format keeps what the file told; its reader opens it."""
+    format_ = format_named(piece.format)
+    try:
+        return format_.opened_before(piece, columns) if isinstance(format_, Parquet) else None
+    except (SplitError, ValueError):
+        return None  # the file is opened, and the error is said as always
 
 
 def piece_rows(file: FilePiece) -> tuple[tuple[int, int], ...]:
@@ -231,12 +267,14 @@ def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
     _check_allowed(os.path.realpath(fixed), split.path, allowed)
 
 
-def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str) -> FilePiece:
-    real = os.path.realpath(path)  # once, because a link may be exchanged meanwhile
-    root = _check_allowed(real, _named(path, split, allowed), allowed)
+def _piece(
+    path: str, file: _Real | None, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str
+) -> FilePiece:
+    real = os.path.realpath(path) if file is None else file.path  # once, because a link may be exchanged meanwhile
+    root = _root_above(real, allowed) or _check_allowed(real, _named(path, split, allowed), allowed)
     if not _is_utf8(path) or not _is_utf8(real):
         raise InvalidRequest(f"the name of a file is not UTF-8: {os.fsencode(path)!r} ({origin})")
-    status = os.stat(real)
+    status = os.stat(real) if file is None else file.status
     if not stat.S_ISREG(status.st_mode):
         raise InvalidRequest(f"{path} is not a file ({origin})", reason="NOT_A_FILE")
     version = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
@@ -269,12 +307,12 @@ def _partition(path: str, root: str) -> Iterator[tuple[str, str | None]]:
             yield unquote(key), None if value == _HIVE_NULL else unquote(value)
 
 
-def _check_ranges(split: FileSplit, pieces: Sequence[FilePiece]) -> None:
+def _check_ranges(split: FileSplit, pieces: Sequence[FilePiece], *, is_file: bool) -> None:
     if split.rows is None and split.row_groups is None:
         return
     if split.rows is not None and split.row_groups is not None:
         raise InvalidRequest(f"{split.path}: give rows or row groups, not both")
-    if len(pieces) > 1 or pieces[0].path != os.path.realpath(_local_path(split.path)):
+    if not is_file:
         raise InvalidRequest(f"{split.path}: rows and row groups can be given for a single file only")
     if not format_named(pieces[0].format).ranges:
         raise InvalidRequest(f"{split.path}: a {pieces[0].format} file can only be read as a whole")

@@ -24,7 +24,7 @@ from ...core.batches import batch_of
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES, batch_bytes, is_encoded, rows_within
-from ..file_versions import UNLIMITED, Files, PieceFiles, State
+from ..file_versions import UNLIMITED, Files, PieceFiles, State, is_settled, settled_state
 from ..int96_check import Instants
 from .format import BATCH_ROWS, numbered, part_too_large, room
 from .matching import Names, describe
@@ -58,7 +58,9 @@ class _Sizes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a file tells about each of its pieces, for the columns that a plan wants."""
+    """What a file tells about each of its pieces, for the columns that a plan wants. If they are `settled`, each later
+    change of the file shows in its state.
+    """
 
     footer: Footer
     schema: pa.Schema
@@ -67,6 +69,7 @@ class _Facts:
     int96: frozenset[str]
     row_bytes: int
     part_bytes: int
+    settled: bool = False
 
 
 @lru_cache(_FILES_KEPT)
@@ -104,26 +107,38 @@ class Parquet:
     def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
         state = _state(filesystem)
         kept = [] if state is None else _kept(state, tuple(columns))
+        settled = state is not None and is_settled(state)
         with filesystem.open_input_file(piece.path) as file:
             footer = read_footer(file)
             facts = next((facts for facts in kept if facts.footer is footer), None)
-            if facts is None:
-                facts = _facts_of(file, footer, columns, state)
+            if facts is None or (settled and not facts.settled):
+                facts = replace(facts or _facts_of(file, footer, columns, state), settled=settled)
                 kept[:] = [facts] if footer.is_kept else []
-        known = replace(
-            piece,
-            schema=facts.schema,
-            checksums=facts.checksums,
-            never_null=facts.never_null,
-            int96=facts.int96,
-            row_bytes=facts.row_bytes,
-            part_bytes=facts.part_bytes,
-        )
-        pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
-        return _with_key_bounds(pieces, footer, facts.schema, columns)
+        return _pieces(piece, facts, columns)
+
+    def opened_before(self, piece: FilePiece, columns: Sequence[Column]) -> tuple[FilePiece, ...] | None:
+        """The pieces that `open` would give, if the file was opened and has not changed since. It is not opened."""
+        state = settled_state(piece)
+        kept = [] if state is None else _kept(state, tuple(columns))
+        return _pieces(piece, kept[0], columns) if kept and kept[0].settled else None
 
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> ParquetReader:
         return ParquetReader(piece, columns, filesystem, filesystem.largest)
+
+
+def _pieces(piece: FilePiece, facts: _Facts, columns: Sequence[Column]) -> tuple[FilePiece, ...]:
+    known = replace(
+        piece,
+        schema=facts.schema,
+        checksums=facts.checksums,
+        never_null=facts.never_null,
+        int96=facts.int96,
+        row_bytes=facts.row_bytes,
+        part_bytes=facts.part_bytes,
+    )
+    groups = facts.footer.groups
+    pieces = cut(known, [group.rows for group in groups], [group.byte_size for group in groups])
+    return _with_key_bounds(pieces, facts.footer, facts.schema, columns)
 
 
 class ParquetReader:
