@@ -14,6 +14,8 @@ Identity: TypeAlias = Mapping[str, Any]
 
 VERSION: Final = 1
 _POSITION: Final = ("epoch", "batch", "window", "row")
+_MOST: Final = 2**63 - 1
+"""The largest number of a state: a count of rows fits into 64 bits."""
 _TURNS: Final = "workers_from"
 """The epoch and the batch from which workers take batches in turns, in the state of a worker that began in between."""
 _ADDED: Final = {"turns": 1}
@@ -59,21 +61,31 @@ def position_of(state: Mapping[str, Any]) -> Position:
     if not isinstance(state, Mapping) or state.get("version") != VERSION:
         raise InvalidRequest(f"this is no loader's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
     numbers: list[Any] = [state.get(name) for name in _POSITION]
-    if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers):
+    if not all(map(_is_count, numbers)):
         raise InvalidRequest(
-            f"the state's position must be whole numbers from 0 on: {state!r:.200}", reason="BAD_STATE"
+            f"the state's position must be whole numbers from 0 to 2**63 - 1: {state!r:.200}", reason="BAD_STATE"
         )
     return Position(*numbers)
 
 
 def skipped_of(state: Mapping[str, Any]) -> Sequence[int]:
-    """The splits of the state's epoch that are skipped."""
+    """The splits of the state's epoch that are skipped. No split of a loader with shards or turns is."""
     skipped = state.get("skipped")
-    if not isinstance(skipped, list) or not all(isinstance(split, int) for split in skipped):
+    if not isinstance(skipped, list) or not all(map(_is_count, skipped)):
         raise InvalidRequest(
-            f"the state's skipped splits must be a list of numbers: {skipped!r:.200}", reason="BAD_STATE"
+            f"the state's skipped splits must be a list of whole numbers from 0 on: {skipped!r:.200}",
+            reason="BAD_STATE",
+        )
+    if skipped and [state.get(name, 1) for name in ("shards", "turns")] != [1, 1]:
+        raise InvalidRequest(
+            f"the state has skipped splits, {skipped!r:.200}, but a loader with shards or turns skips none",
+            reason="BAD_STATE",
         )
     return skipped
+
+
+def _is_count(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= _MOST
 
 
 def with_turns(state: Mapping[str, Any], begun: tuple[int, int]) -> State:
@@ -84,7 +96,7 @@ def with_turns(state: Mapping[str, Any], begun: tuple[int, int]) -> State:
 def turns_of(state: Mapping[str, Any]) -> tuple[int, int]:
     """The epoch and the batch from which workers take batches in turns: the first ones, if the state has none."""
     begun = state.get(_TURNS, [0, 0])
-    if not isinstance(begun, list) or [type(number) for number in begun] != [int, int] or min(begun) < 0:
+    if not isinstance(begun, list) or list(map(_is_count, begun)) != [True, True]:
         raise InvalidRequest(f"the state's {_TURNS} must be an epoch and a batch: {begun!r:.200}", reason="BAD_STATE")
     return begun[0], begun[1]
 

@@ -52,10 +52,20 @@ class ShardRuns:
         return ShardShares.among(self._wanted.of_epoch(epoch), self._grid)
 
     def _windows(self, epoch: int, shards: EpochShards) -> list[ShardWindow]:
+        self._check_start(epoch, self._tail.batches(shards.full, shards.tail))
         shares = self._shares(epoch)
         windows = shares.windows(shards, self._first(epoch))
         has_tail = self._tail.batches(0, shards.tail) and shares.wanted.takes(shards.full)
         return [*windows, shards.tail_window] if has_tail else windows
+
+    def _check_start(self, epoch: int, count: int) -> None:
+        first = self._first(epoch)
+        if first and first >= count:
+            raise Refused(
+                f"the state is at batch {first} of epoch {epoch}, which has {count:,} batches: give the loader the "
+                "data and the plan that the state is of",
+                reason="STATE_MISMATCH",
+            )
 
     def _epoch(
         self,

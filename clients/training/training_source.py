@@ -215,7 +215,7 @@ class TrainingSource:
         """
         listed, windows = self.splits(reader.task, epoch), self.windows(reader.task, epoch)
         counted = self._rows_by_split(epoch)
-        if self._has_known_rows():
+        if self._has_known_rows(epoch):
             counted.update({split: rows for split, rows in enumerate(listed.sizes) if rows is not None})
         # A copy: a thread that reads ahead counts splits, too, and a count that came meanwhile would shift the others.
         known = {**counted, **dict.fromkeys(self._skipped.get(epoch, ()), 0)}
@@ -236,14 +236,16 @@ class TrainingSource:
         """The rows of the result of each split of an epoch that was read."""
         return self._result_rows.setdefault(self._list_number(epoch), {})
 
-    def _has_known_rows(self) -> bool:
-        """True if the plan gives a row for each row of a split, and no split is skipped."""
-        return self._plan_rows().keeps_rows and not self._skips
+    def _has_known_rows(self, epoch: int) -> bool:
+        """True if the plan gives a row for each row of a split, and no split is skipped: neither by this loader, nor
+        by the one whose state it goes on from.
+        """
+        return self._plan_rows().keeps_rows and not self._skips and not self._skipped.get(epoch)
 
     def _order(self, task: Task, start: Position, epochs: int | None) -> Iterator[_Place]:
         """The windows from a position on."""
-        is_known = self._has_known_rows()
         for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
+            is_known = self._has_known_rows(epoch)
             all_windows = self.windows(task, epoch)
             first = start.window if epoch == start.epoch else 0
             if first >= len(all_windows):

@@ -6,7 +6,7 @@ import os
 import shutil
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -90,6 +90,41 @@ def break_(folder: Path, number: int) -> None:
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def mended(file: Path, data: bytes, status: os.stat_result) -> None:
+    """The file as it was before it was broken."""
+    file.write_bytes(data)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("later", ["fail", "skip"])
+def test_a_split_that_a_state_skips_stays_skipped_whatever_the_loader_does_with_errors(
+    local_client: Client, files: Path, later: Literal["fail", "skip"]
+) -> None:
+    """Rows that were skipped shift the rows behind them: a loader that read them again would give others twice."""
+    sound = {file: (file.read_bytes(), file.stat()) for file in (files / "part-1.parquet", files / "part-4.parquet")}
+    for number in (1, 4):
+        break_(files, number)
+    whole = loader(local_client, files, on_error="skip", shuffle=None, batch_size=4)
+    batches, states = [], []
+    for batch in whole:
+        batches.append(batch["n"].tolist())
+        states.append(whole.state_dict())
+    assert list(chain(*batches)) == [n for n in range(FILES * ROWS) if n // ROWS not in (1, 4)]
+    for file, (data, status) in sound.items():
+        mended(file, data, status)
+    for number, state in enumerate(states[:-1], 1):
+        left = chain(*batches[number:])
+        read_again = {1, 4} - set(state["skipped"])
+        after = [n for n in range(FILES * ROWS) if n // ROWS in read_again]
+        resumed = loader(local_client, files, on_error=later, shuffle=None, batch_size=4)
+        resumed.load_state_dict(state)
+        assert sorted(chain(*rows_of(resumed))) == sorted([*left, *after])
+        again = loader(local_client, files, on_error=later, shuffle=None, batch_size=4)
+        again.load_state_dict(state)
+        if not after:
+            assert again.batch(0, number)["n"].tolist() == batches[number]
+
+
 @pytest.mark.parametrize("readers", [1, 2])
 def test_a_split_that_was_skipped_stays_skipped_in_its_epoch(client: Client, files: Path, readers: int) -> None:
     sound = {number: (files / f"part-{number}.parquet").read_bytes() for number in (1, 4)}
@@ -150,7 +185,7 @@ def test_a_file_that_is_gone_when_its_turn_comes_is_skipped_and_named(client: Cl
         rows_of(strict)
 
 
-@pytest.mark.parametrize("skipped", [None, "1", [1.5], {}])
+@pytest.mark.parametrize("skipped", [None, "1", [1.5], {}, [-1], [True], [2**63]])
 def test_a_state_with_other_things_than_skipped_splits_is_refused(
     local_client: Client, files: Path, skipped: Any
 ) -> None:

@@ -229,6 +229,26 @@ def test_a_state_of_another_number_of_turns_is_refused(local_client: Client, fol
     loader(local_client, folder).load_state_dict(earlier)
 
 
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"pad": True}, {"shards": 1, "turns": 4}])
+def test_a_state_behind_the_last_batch_is_refused(local_client: Client, folder: Path, options: dict[str, Any]) -> None:
+    whole = loader(local_client, folder, **options)
+    count = len(list(whole.one_epoch()))
+    state = loader(local_client, folder, **options).state_dict()
+    for batch in (count, count + 1, 2**63 - 1):
+        resumed = loader(local_client, folder, **options)
+        resumed.load_state_dict({**state, "batch": batch})
+        with pytest.raises(tidegate.Refused, match=f"batch {batch} of epoch 0") as refused:
+            next(iter(resumed))
+        assert refused.value.reason == "STATE_MISMATCH"
+
+
+def test_a_state_with_skipped_splits_is_none_of_shards(local_client: Client, folder: Path) -> None:
+    whole = loader(local_client, folder)
+    with pytest.raises(tidegate.InvalidRequest, match="skipped") as refused:
+        whole.load_state_dict({**whole.state_dict(), "skipped": [0]})
+    assert refused.value.reason == "BAD_STATE"
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 30), min_size=1, max_size=12),
