@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +16,10 @@ from pyspark.sql.datasource import DataSourceReader
 
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
-from tidegate.proto.errors import NotFound, Refused
-from tidegate.proto.values import FileSplit, TaskOptions
+from tidegate.proto.errors import NotFound, Refused, TaskFailed
+from tidegate.proto.values import FileSplit, Reader, ResultFile, TaskOptions
 from tidegate.spark.data_source.datasource import TidegateSource
+from tidegate.spark.data_source.shared_files import FileRows, SharedFiles
 from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges, result_of
 from tidegate.transport.access import Access
 from tidegate.transport.remote import RemoteService
@@ -24,7 +27,7 @@ from tidegate.transport.result_streams import FlightConnection
 
 from ..executor.fakes import batch
 from ..executor.journal.restarts import Restarts
-from ..executor.plans import plan, read
+from ..executor.plans import doubled, plan, read
 from ..server.running import remote_client, served
 
 ROWS = pa.table({"n": range(3_000_000)})
@@ -55,9 +58,8 @@ def test_a_reader_uses_flight_unless_the_option_says_not_to(
 def reader_of(client: Client, folder: Path, **options: object) -> DataSourceReader:
     pq.write_table(ROWS, folder / "rows.parquet")
     texts = {name: str(value) for name, value in options.items()}
-    source = TidegateSource(
-        {"server": str(client.address), "plan": PLAN.json, "table.a": str(folder / "rows.parquet"), **texts}
-    )
+    table = str(folder / "rows.parquet")
+    source = TidegateSource({"server": str(client.address), "plan": PLAN.json, "table.a": table, **texts})
     return source.reader(source.schema())
 
 
@@ -99,7 +101,7 @@ def begin(tmp_path: Path) -> Callable[[RemoteService], str]:
 
     def begin(service: RemoteService) -> str:
         options = TaskOptions(idle_seconds=KEPT_SECONDS)
-        task = service.create_task(PLAN, options, {"a": [FileSplit(str(file))]}, request="a test of mine").id
+        task = service.create_task(PLAN, options, {"a": [FileSplit(str(file))]}, request=tmp_path.name).id
         service.request_barrier(task, 1)
         return task
 
@@ -146,6 +148,81 @@ def test_a_reader_whose_task_is_deleted_goes_on_with_another_one(
     rest = list(rows)
     assert rest
     assert pa.Table.from_batches([first, *rest]) == ROWS.slice(1_500_000)
+
+
+@contextmanager
+def ending_first(begin: Callable[[RemoteService], str], client: Client) -> Iterator[Callable[[RemoteService], str]]:
+    """A `begin` behind whose first call another query's reader ends the task."""
+    calls = []
+
+    def begun(service: RemoteService) -> str:
+        calls.append(task := begin(service))
+        if len(calls) == 1:
+            client.task(task).delete()
+        return task
+
+    yield begun
+    assert len(calls) >= 2
+
+
+def test_a_task_that_ends_before_a_reader_has_seen_it_is_made_anew(
+    client: Client, begin: Callable[[RemoteService], str]
+) -> None:
+    result, parts = shared(client, begin)
+    client.task(client.tasks()[0].id).delete()
+    with ending_first(begin, client) as begun:
+        result = SharedResult(client._service, begun, KEPT_SECONDS)  # type: ignore[arg-type]
+        assert pa.Table.from_batches(batch for part in parts for batch in result.read(part)) == ROWS
+
+
+def test_a_task_that_ends_while_partitions_are_planned_is_made_anew(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader: Any = reader_of(client, tmp_path)
+    with ending_first(reader._begin, client) as begun:
+        monkeypatch.setattr(reader, "_begin", begun)
+        parts = reader.partitions()
+        assert pa.Table.from_batches(batch for part in parts for batch in reader.read(part)) == ROWS
+
+
+OVERFLOW = plan(doubled(read("a", "n"), 1), "n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "said"),
+    [
+        ({"n": [1 << 62]}, {}, TaskFailed, "Overflow"),
+        ({"n": ["a"]}, {}, TaskFailed, "column 'n' is string in the file"),
+        ({"n": range(100_000)}, {"output_bytes": 1_000, "spill_quota": 0}, Refused, "raise spill_quota"),
+    ],
+)
+def test_a_plan_that_fails_while_partitions_are_planned_leaves_no_task(
+    client: Client, tmp_path: Path, rows: dict[str, Any], options: dict[str, object], error: type, said: str
+) -> None:
+    reader = reader_of(client, tmp_path, plan=OVERFLOW.json, idle_seconds=0, **options)
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    with pytest.raises(error, match=said):
+        reader.partitions()
+    assert client.tasks() == []
+
+
+def test_a_file_that_is_gone_when_partitions_are_planned_leaves_no_task(client: Client, tmp_path: Path) -> None:
+    reader = reader_of(client, tmp_path, idle_seconds=0)
+    (tmp_path / "rows.parquet").unlink()
+    with pytest.raises(NotFound, match=r"rows\.parquet"):
+        reader.partitions()
+    assert client.tasks() == []
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_file_of_a_result_that_an_executor_cannot_open_is_refused(tmp_path: Path, there: bool) -> None:
+    file = ResultFile(path=str(tmp_path / "part"), rows=1)
+    if there:
+        (tmp_path / "part").mkdir()
+    service: Any = SimpleNamespace(get_task=lambda _: None)
+    with pytest.raises(Refused, match="--spark-staging") as refused:
+        list(SharedFiles(service, lambda _: "t", KEPT_SECONDS).read(FileRows("t", 0, file, Reader(1, 1))))
+    assert refused.value.reason == "RESULT_FILE_UNSEEN"
 
 
 @pytest.mark.parametrize("changed", [False, True])

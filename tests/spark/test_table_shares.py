@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import tempfile
 import threading
@@ -33,6 +34,7 @@ from pyspark.sql.types import (
 
 import tidegate
 from tidegate.client import Client
+from tidegate.executor.service import embedded
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.executor.tasks import add_splits
 from tidegate.operators.sources import scan
@@ -172,9 +174,6 @@ def test_a_null_in_lists_and_maps_that_spark_reads_without_nulls_is_an_error_tha
 NOT_HERE: dict[str, Callable[[Share], Share]] = {
     "another version of Tidegate": lambda share: replace(share, made_by=replace(share.made_by, version="0.0.1")),
     "another engine": lambda share: replace(share, made_by=replace(share.made_by, engines={"duckdb": "1"})),
-    "another file of the same size and time": lambda share: replace(
-        share, parts=tuple(replace(part, ending="0") for part in share.parts)
-    ),
 }
 
 
@@ -184,6 +183,28 @@ def test_the_server_computes_a_share_that_an_executor_cannot(
     client: Client, folder: Path, change: Callable[[Share], Share]
 ) -> None:
     check_server_computes(client, folder, change)
+
+
+class OtherFiles:
+    """A service that sees files of the same sizes and times, whose last bytes are other ones."""
+
+    def __init__(self, service: Any) -> None:
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
+
+    def find_files(self, *arguments: Any, **options: Any) -> list[FoundFile]:
+        return [replace(file, ending="0") for file in self._service.find_files(*arguments, **options)]
+
+
+@pytest.mark.usefixtures("worth_it")
+def test_the_server_computes_the_shares_of_executors_that_see_other_files_of_the_same_sizes_and_times(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = embedded.open_service
+    monkeypatch.setattr(embedded, "open_service", lambda **options: OtherFiles(opened(**options)))
+    check_server_computes(client, folder, lambda share: share)
 
 
 @pytest.mark.usefixtures("worth_it")
@@ -219,8 +240,7 @@ def check_server_computes(client: Client, folder: Path, change: Callable[[Share]
 def test_a_share_that_is_not_read_whole_leaves_nothing(client: Client, folder: Path, here: bool) -> None:
     reader = reader_of(client, folder, output_bytes=1 << 20)
     [part] = reader.partitions()
-    share = part.value if here else replace(part.value, made_by=replace(part.value.made_by, version="0.0.1"))
-    rows = reader.read(InputPartition(share))
+    rows = reader.read(part if here else on_the_server(part))
     next(rows)
     rows.close()
     assert client.tasks() == []
@@ -230,22 +250,53 @@ def replaced(file: Path) -> None:
     pq.write_table(EXPECTED, file)
 
 
+def of_the_same_size_and_time(file: Path) -> None:
+    """Written by another program, by what its end says."""
+    before = file.stat()
+    file.write_bytes(file.read_bytes().replace(b"parquet-cpp", b"parquet-cup"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def of_two_files(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+    write(file)
+
+
 CHANGES: dict[str, Callable[[Path], None]] = {"replaced": replaced, "deleted": Path.unlink}
+BETWEEN = {
+    **CHANGES,
+    "of the same size and time": of_the_same_size_and_time,
+    "a pipe": pipe,
+    "a folder": of_two_files,
+}
+
+
+def on_the_server(part: InputPartition) -> InputPartition:
+    """The share, which no executor can compute."""
+    return InputPartition(replace(part.value, made_by=replace(part.value.made_by, version="0.0.1")))
 
 
 @pytest.mark.usefixtures("worth_it")
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("change", BETWEEN.values(), ids=BETWEEN.keys())
 def test_files_that_have_changed_since_the_partitions_were_planned_are_refused(
-    client: Client, tmp_path: Path, change: Callable[[Path], None]
+    client: Client, tmp_path: Path, change: Callable[[Path], None], here: bool
 ) -> None:
     write(tmp_path)
     reader = reader_of(client, tmp_path, partitions=2)
-    first, second = reader.partitions()
+    first, second = (part if here else on_the_server(part) for part in reader.partitions())
     change(tmp_path / "part-2.parquet")
     assert next(reader.read(first)).num_rows
     with pytest.raises(Refused, match="load the DataFrame again") as refused:
         list(reader.read(second))
     assert refused.value.reason == "RESULT_CHANGED"
+    assert client.tasks() == []
 
 
 @pytest.mark.usefixtures("worth_it")
@@ -257,13 +308,13 @@ def test_files_that_change_while_a_share_is_read_are_refused(
     write(tmp_path)
     reader = reader_of(client, tmp_path, output_bytes=1 << 20)
     [part] = reader.partitions()
-    share = part.value if here else replace(part.value, made_by=replace(part.value.made_by, version="0.0.1"))
-    rows = reader.read(InputPartition(share))
+    rows = reader.read(part if here else on_the_server(part))
     next(rows)
     change(tmp_path / "part-2.parquet")
     with pytest.raises(Refused, match="load the DataFrame again") as refused:
         list(rows)
     assert refused.value.reason == "RESULT_CHANGED"
+    assert client.tasks() == []
 
 
 @pytest.mark.usefixtures("worth_it")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from ...transport.remote import RemoteService
 from .plan_parts import part_of
 from .read_columns import check_columns
 from .shared_files import FileRows, SharedFiles, files_of
-from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, ranges, result_of
+from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, looked_at, ranges, result_of
 from .table_shares import Share, parts_of, reads_row_by_row, share_rows
 
 _ALL_COLUMNS: Final = ("*",)
@@ -133,7 +134,12 @@ class ResultOf:
         The tables' files are fed. (What is computed from tables that a task is made with runs on one channel.)
         """
         info = self._create(service, plan, request)
-        fill(service, info.id, self.tables.items())
+        try:
+            fill(service, info.id, self.tables.items())
+        except TidegateError:
+            with suppress(TidegateError):
+                service.delete_task(info.id)
+            raise
         return info.id
 
     def _create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
@@ -201,13 +207,19 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
             if (wanted := self._result.shares(self._plan, service)) is not None:
                 check_columns(self._schema, self._result.selected(self._whole))
                 return list(map(InputPartition, wanted))
-            task = self._begin(service)
+            wanted = looked_at(service, self._begin, partial(self._parts_of, service))
+        return [InputPartition(part) for part in wanted]
+
+    def _parts_of(self, service: RemoteService, task: str) -> Sequence[Range | FileRows]:
+        try:
             check_columns(self._schema, service.get_task(task).schema)
             if self._result.options.result_files:
-                wanted = files_of(task, barrier_of(service, task).files)
-            else:
-                wanted = ranges(result_of(service, task), self._result.partitions)
-        return [InputPartition(part) for part in wanted]
+                return files_of(task, barrier_of(service, task).files)
+            return ranges(result_of(service, task), self._result.partitions)
+        except TidegateError:  # there is nothing to read
+            with suppress(TidegateError):
+                service.delete_task(task)
+            raise
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         kept_seconds = self._result.options.idle_seconds

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from ...proto.arrow.validation import each_validated
 from ...proto.errors import Refused
 from ...proto.values import Reader, ResultFile
 from ...transport.remote import RemoteService
-from .shared_results import SharedResult, barrier_of
+from .shared_results import SharedResult, barrier_of, looked_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +43,28 @@ class SharedFiles:
 
     def read(self, wanted: FileRows) -> Generator[pa.RecordBatch]:
         """The rows of a partition. If the task was deleted, it is made anew: it has the same rows in as many files."""
-        task = self._begin(self._service)
+        task, source = looked_at(self._service, self._begin, partial(self._opened, wanted))
+        with source, self._shared.reading(task, wanted.reader), pa.ipc.open_stream(source) as reader:
+            yield from each_validated(reader)
+
+    def _opened(self, wanted: FileRows, task: str) -> tuple[str, pa.MemoryMappedFile]:
         file = wanted.file if task == wanted.task else self._again(task, wanted)
-        with self._shared.reading(task, wanted.reader):
-            try:
-                source = pa.memory_map(file.path)
-            except FileNotFoundError as unseen:
-                raise Refused(
-                    f"the server's executors have written {file.path}, which is not there for this executor: the "
-                    "server's folder for staging (tidegate serve --spark-staging) must be the same folder under the "
-                    "same path here; or leave option('executor', 'spark') out",
-                    reason="RESULT_FILE_UNSEEN",
-                ) from unseen
-            with source, pa.ipc.open_stream(source) as reader:
-                yield from each_validated(reader)
+        try:
+            return task, pa.memory_map(file.path)
+        except OSError as unseen:
+            self._service.get_task(task)  # another query's reader may have ended the task, and its files
+            raise Refused(
+                f"the server's executors have written {file.path}, which this executor cannot open ({unseen}): the "
+                "server's folder for staging (tidegate serve --spark-staging) must be the same folder under the same "
+                "path here, and this user must be able to read its files; or leave option('executor', 'spark') out",
+                reason="RESULT_FILE_UNSEEN",
+            ) from unseen
 
     def _again(self, task: str, wanted: FileRows) -> ResultFile:
         files = barrier_of(self._service, task).files
         if wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
             raise Refused(
-                "the plan's result has other rows than when Spark planned its partitions: the files that it reads "
+                "the plan's result has other rows than when Spark looked_at its partitions: the files that it reads "
                 "have changed; load the DataFrame again",
                 reason="RESULT_CHANGED",
             )

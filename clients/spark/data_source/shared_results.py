@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -32,6 +32,8 @@ from ...proto.values import (
     after,
 )
 from ...transport.remote import RemoteService
+
+T = TypeVar("T")
 
 EPOCH: Final = 1
 KEPT_SECONDS: Final = 60.0
@@ -79,6 +81,16 @@ def ranges(result: Result, count: int) -> list[Range]:
     return [Range(result, bounds[part], bounds[part + 1], Reader(part + 1, count)) for part in range(count)]
 
 
+def looked_at(service: RemoteService, begin: Callable[[RemoteService], str], look: Callable[[str], T]) -> T:
+    """Return what `look` finds at the task that `begin` makes or finds, also if another query's reader ends the task
+    meanwhile.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(NotFound):
+            return look(begin(service))
+    return look(begin(service))
+
+
 class SharedResult:
     """The result of a task that `begin` makes or finds: the same one for all who ask under the task's name."""
 
@@ -91,8 +103,8 @@ class SharedResult:
         """The rows of a partition. If the task is deleted meanwhile, the rest comes from the task that follows it."""
         row, left = wanted.first, _ATTEMPTS
         while True:
-            result = self._result(wanted.result)
             try:
+                result = self._result(wanted.result)
                 with self.reading(result.task, wanted.reader):
                     for batch in batches(self._service, Rows(result.task, EPOCH, row, wanted.end, result.run)):
                         row, left = row + batch.num_rows, _ATTEMPTS

@@ -44,7 +44,7 @@ take fresh memory, which costs more than to decode them. The task reads no file 
 
 _CLOCK: Final = ("executionContextVariable", "execution_context_variable")
 _BY_ROW: Final = ("read ", "project", "filter")
-_CHANGED: Final = frozenset({"FILE_CHANGED", "FILE_MISSING", "FILE_NOT_FOUND"})
+_CHANGED: Final = frozenset({"FILE_CHANGED", "FILE_MISSING", "FILE_NOT_FOUND", "NOT_A_FILE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,13 @@ def share_rows(service: RemoteService, plan: PlanBytes, share: Share) -> Generat
             yield from _read(*own)
             return
         task = _begun(service, plan, share)
-        with SharedResult(service, lambda _: task, share.options.idle_seconds).reading(task, Reader(1, 1)):
-            yield from _read(service, task)
+        try:
+            with SharedResult(service, lambda _: task, share.options.idle_seconds).reading(task, Reader(1, 1)):
+                yield from _read(service, task)
+        except TidegateError:
+            with suppress(TidegateError):
+                service.delete_task(task)  # Spark's next attempt makes another one
+            raise
 
 
 @contextmanager
@@ -134,11 +139,15 @@ def _as_planned() -> Iterator[None]:
     except TidegateError as changed:
         if changed.reason not in _CHANGED:
             raise
-        raise Refused(
-            "the files that the plan reads have changed since Spark planned its partitions: load the DataFrame again "
-            f"({changed})",
-            reason="RESULT_CHANGED",
-        ) from changed
+        raise _changed(changed) from changed
+
+
+def _changed(why: object) -> Refused:
+    return Refused(
+        "the files that the plan reads have changed since Spark planned its partitions: load the DataFrame again "
+        f"({why})",
+        reason="RESULT_CHANGED",
+    )
 
 
 def _read(service: Service, task: str) -> Iterator[pa.RecordBatch]:
@@ -175,15 +184,8 @@ def _own_task(service: Service, plan: PlanBytes, share: Share) -> tuple[Service,
     if (here.version, here.engines) != (share.made_by.version, share.made_by.engines):
         return None
     with suppress(TidegateError):  # the service reads the files, or says what is wrong with them
-        task = _begun(service, plan, share)
-        if all(_is_the_same(service, task, share.source, part) for part in share.parts):
-            return service, task
+        return service, _begun(service, plan, share)
     return None
-
-
-def _is_the_same(service: Service, task: str, source: str, part: Part) -> bool:
-    [file] = service.find_files(task, source, replace(part.split, rows=None), pieces=True)
-    return file.ending == part.ending
 
 
 def _begun(service: Service, plan: PlanBytes, share: Share) -> str:
@@ -191,8 +193,16 @@ def _begun(service: Service, plan: PlanBytes, share: Share) -> str:
     options = replace(share.options, channels=1, auto_cores=0, spill_quota=0)
     task = service.create_task(plan, options, {}).id
     try:
+        for part in share.parts:
+            _check_ending(service, task, share.source, part)
         fill(service, task, ((share.source, part.split) for part in share.parts))
     except TidegateError:
         service.delete_task(task)
         raise
     return task
+
+
+def _check_ending(service: Service, task: str, source: str, part: Part) -> None:
+    files = service.find_files(task, source, replace(part.split, rows=None), pieces=True)
+    if [file.ending for file in files] != [part.ending]:
+        raise _changed(f"{part.split.path} has the same size and time as before, and other last bytes")
