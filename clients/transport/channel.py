@@ -30,6 +30,7 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 _RECOVERING: Final = "RECOVERING"
 _TOO_LARGE: Final = "larger than max"  # gRPC's words
+_ANSWER: Final = "Sent message"  # so it says of an answer: the client's own messages have no limit
 
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),  # the client bounds the server's answers in its requests
@@ -239,7 +240,14 @@ def _encoded(message: Message) -> bytes:
 
 
 def _too_large_for_grpc(address: str, said: str) -> Exhausted:
-    """The error for a message that gRPC refuses before the server sees it."""
+    """The error for a message that gRPC refuses: a call before the server sees it, or an answer."""
+    if _ANSWER in said:
+        return Exhausted(
+            f"an answer of the server {address} is larger than a message may be ({said}): a row of the result is too "
+            "large; give fewer or shorter values in a row, or start the server with a higher limit (tidegate serve "
+            "--max-message-bytes SIZE)",
+            reason="ANSWER_TOO_LARGE",
+        )
     return Exhausted(
         f"the server {address} takes no call of this size ({said}): give data as files, in uploads or in smaller "
         "splits, or start the server with a higher limit (tidegate serve --max-message-bytes SIZE)",

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import grpc
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import substrait.dataframe as sub
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 
 import tidegate
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.encoding.request_parts import has_more_parts
 from tidegate.proto.encoding.wire_format import varint
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
@@ -94,6 +97,18 @@ def test_the_client_gives_its_reason_to_what_grpc_ends(address: str) -> None:
         with pytest.raises(tidegate.Exhausted, match="takes no call of this size") as refused:
             task.add_split("a", wide)
         assert refused.value.reason == "REQUEST_TOO_LARGE"
+
+
+def test_the_client_gives_its_reason_to_an_answer_that_grpc_ends(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": ["x" * (2 * MIB)]}), tmp_path / "rows.parquet")
+    plan = sub.read_named_table("a", {"k": sub.string}).to_plan().SerializeToString()
+    with (
+        fake_server(PlanEngine([str(tmp_path)], tmp_path), max_message_bytes=MIB) as address,
+        tidegate.connect(address) as client,
+        pytest.raises(tidegate.Exhausted, match="a row of the result is too large") as refused,
+    ):
+        client.query(plan, {"a": str(tmp_path / "rows.parquet")})
+    assert refused.value.reason == "ANSWER_TOO_LARGE"
 
 
 def test_a_large_request_is_read_off_the_event_loop_and_a_small_one_on_it(stubs: Stubs, readers: list[str]) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from tidegate.proto.errors import Refused
 from tidegate.spark.data_source.read_columns import check_columns
 
+CODED = pa.struct({"value": pa.binary(), "metadata": pa.binary(), "srid": pa.int32(), "wkb": pa.binary()})
 RESULT = pa.schema(
     {
         "k": pa.int64(),
@@ -22,6 +23,8 @@ RESULT = pa.schema(
         "u": pa.binary(16),
         "s": pa.struct({"a": pa.int64(), "b": pa.list_(pa.struct({"x": pa.string()}))}),
         "m": pa.map_(pa.string(), pa.float64()),
+        "c": CODED,
+        "l": pa.list_(CODED),
     }
 )
 
@@ -64,6 +67,15 @@ def test_columns_and_fields_of_a_result_can_be_read_in_types_that_hold_their_val
         ("s MAP<STRING, BIGINT>", "s"),
         ("m MAP<STRING, FLOAT>", "m"),
         ("m STRUCT<a: BIGINT>", "m"),
+        ("k VOID", "k"),
+        ("k VOID NOT NULL", "k"),
+        ("k INTERVAL YEAR TO MONTH", "k"),
+        ("w CHAR(3)", "w"),
+        ("w VARCHAR(3)", "w"),
+        ("v VARIANT", "v"),
+        ("c VARIANT", "c"),
+        ("l ARRAY<VARIANT>", "l"),
+        ("c GEOMETRY(4326)", "c"),
     ],
 )
 def test_a_schema_that_would_read_other_values_is_refused_by_the_name_of_its_column(schema: str, column: str) -> None:

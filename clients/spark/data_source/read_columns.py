@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import types as kinds
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
 from ...proto.errors import Refused
 from ..frame_columns import stored
 
+_CODED: Final = (VariantType, GeometryType, GeographyType)
 _AGAIN: Final = (
     "if Spark's table was made of another plan, make it again with CREATE OR REPLACE TABLE ... USING tidegate; if you "
     "gave .schema(...), change it there"
@@ -30,13 +40,39 @@ def check_columns(wanted: StructType, result: pa.Schema) -> None:
             f"{_AGAIN}",
             reason="RESULT_CHANGED",
         )
-    for field in to_arrow_schema(wanted, timezone="UTC"):
-        if not _is_alike(result.field(field.name).type, field.type):
+    for field in wanted:
+        type_, there = _arrow_type(field), result.field(field.name).type
+        if type_ is None or not _is_alike(there, type_):
             raise Refused(
-                f"Spark reads column {field.name!r} as {field.type}, and it is {result.field(field.name).type} in the "
+                f"Spark reads column {field.name!r} as {field.dataType.simpleString()}, and it is {there} in the "
                 f"result: {_AGAIN}",
                 reason="RESULT_CHANGED",
             )
+
+
+def _arrow_type(field: StructField) -> pa.DataType | None:
+    """The Arrow type in which Spark takes the column; None if there is none, or if its bytes are a code of Spark's."""
+    if any(isinstance(part, _CODED) for part in _parts(field.dataType)):
+        return None
+    try:
+        return to_arrow_schema(StructType([field]), timezone="UTC").field(0).type
+    except (TypeError, ValueError):  # also a void column that is NOT NULL
+        return None
+
+
+def _parts(type_: DataType) -> Iterator[DataType]:
+    yield type_
+    match type_:
+        case StructType():
+            inner = [field.dataType for field in type_]
+        case ArrayType():
+            inner = [type_.elementType]
+        case MapType():
+            inner = [type_.keyType, type_.valueType]
+        case _:
+            inner = []
+    for part in inner:
+        yield from _parts(part)
 
 
 def _is_alike(type_: pa.DataType, wanted: pa.DataType) -> bool:
