@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -151,6 +151,28 @@ def test_a_final_join_gives_the_row_of_the_greatest_time_when_the_sources_end(
     assert changes_of(answer) == near.answers(left, right)
 
 
+ENDS: Final[Sequence[Row]] = [
+    (end + by, "a", by) for end, step in ((-(2**63), 1), (2**63 - 1, -1)) for by in range(0, 9 * step, step)
+]
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous", "final", "final per epoch"])
+@pytest.mark.parametrize("spans", [(7, 7), (-3, 5), (5, -3), (0, 2**61)], ids=str)
+@pytest.mark.parametrize("how", ["inner", "left", "right_anti"])
+def test_times_at_both_ends_of_64_bits(client: tidegate.Client, mode: str, spans: tuple[int, int], how: str) -> None:
+    near = Near(how, *spans)
+    if mode == "final":  # the watermarks would make the earlier rows late
+        near = replace(near, lateness=2**61)
+        rows = [row for row in ENDS if row[0] > 0]
+        [answer] = final_answers(client, near, [[rows], [rows]], 1)
+        assert changes_of(answer) == near.answers(rows, rows)
+        return
+    plan = near.plan(final=mode == "final per epoch")
+    with client.create_task(plan, mode="continuous" if mode == "continuous" else "per_epoch") as task:
+        answer = task.run_epoch({"l": table(ENDS), "r": table(ENDS)}).table()
+    assert (changes_of(answer) if mode == "continuous" else rows_of(answer)) == near.answers(ENDS, ENDS)
+
+
 @pytest.mark.parametrize("channels", [1, 2])
 @settings(max_examples=tries(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(near=NEAR, left=st.lists(ROW, max_size=12), right=st.lists(ROW, max_size=12))
@@ -232,6 +254,17 @@ def test_unmatched_rows_come_once_when_no_match_can_come(client: tidegate.Client
         Counter(),
         Counter({(1, "a", 1, None, None, None): 1, (3, "a", 3, None, None, None): 1}),
     ]
+
+
+def test_an_unmatched_row_whose_matches_are_earlier_waits_for_its_own_deletion(client: tidegate.Client) -> None:
+    near = Near("left_anti", 5, -2)
+    with client.create_task(near.plan(final=True), mode="continuous") as task:
+        epochs = [
+            task.run_epoch({"l": table([(4, "a", 4)] if at == 4 else []), "r": table([(at, "b", at)])}) for at in (4, 5)
+        ]
+        assert [changes_of(epoch.table()) for epoch in epochs] == [Counter(), Counter()]
+        waited = task.run_epoch({"l": table([(6, "a", 6)])}).table()
+    assert changes_of(waited) == {(4, "a", 4): 1}
 
 
 def test_a_row_deleted_in_time_takes_its_pairs_back(client: tidegate.Client) -> None:

@@ -10,7 +10,7 @@ from ..values.change import Numbers
 from ..values.rows import Rows
 from ..values.value_columns import Mask
 from .timed_rows import numbers_of
-from .window_closing import MOST, Ticks, behind
+from .window_closing import MOST, NEVER, Ticks, behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,12 @@ class IntervalClosing:
 
     def near(self, left: Numbers, right: Numbers) -> Mask:
         """Flags the pairs of these ticks that match."""
-        return (right >= _moved(left, -self.before)) & (right <= _moved(left, self.after))
+        within: Mask = (right >= _moved(left, -self.before)) & (right <= _moved(left, self.after))
+        if self.before < 0:
+            within &= left <= MOST + self.before  # the first match of a later row is beyond all ticks
+        if self.after < 0:
+            within &= left >= NEVER - self.after
+        return within
 
 
 @dataclass(frozen=True, slots=True)
