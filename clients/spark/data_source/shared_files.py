@@ -64,7 +64,7 @@ class SharedFiles:
         files = barrier_of(self._service, task).files
         if wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
             raise Refused(
-                "the plan's result has other rows than when Spark looked_at its partitions: the files that it reads "
+                "the plan's result has other rows than when Spark planned its partitions: the files that it reads "
                 "have changed; load the DataFrame again",
                 reason="RESULT_CHANGED",
             )
