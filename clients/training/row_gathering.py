@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .order.reused_memory import ReusedMemory
 from .order.second_thread import SecondThread
@@ -18,24 +19,24 @@ from .order.shuffle import Positions
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """The rows of one column, in memory of the loader or of the engine."""
-Stack: TypeAlias = Sequence[Sequence[Any]]
-"""The parts of neighbouring columns. If there are several columns, all have numbers of one type, and as many rows."""
+Columns: TypeAlias = Sequence[Sequence[Any]]
+"""Columns in their parts."""
 
 WORTH_BYTES: Final = 1 << 20
 """Smaller windows are gathered sooner than a second thread begins to."""
 WIDE_BYTES: Final = 256
 """Rows from this width on are copied one by one. Narrower ones are joined first, in memory that is in the cache."""
-STACK_BYTES: Final = 2 << 20
-STACK_COLUMNS: Final = 4
-"""So many narrow columns are joined and gathered together, if they are in the cache together: each call of NumPy gives
-up the interpreter's lock and waits to get it again. They are in one piece of memory: who keeps one column of a batch
-keeps the others of its stack, too.
+GROUPS: Final = 4
+"""The columns of numbers of a window are gathered in so many groups: one call of Arrow gathers a group, without the
+interpreter's lock. Two threads share them evenly, although one begins later.
 """
+_BITS: Final = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
+"""The types as which Arrow gathers numbers of so many bytes."""
 
 
 class RowGathering:
     """Gathers rows of columns, with `two_threads` on two threads until `close`. Keeps the memory in which narrow rows
-    are joined, and that of columns that nobody has any more.
+    are joined, and that of wide columns that nobody has any more.
     """
 
     def __init__(self, *, two_threads: bool = False) -> None:
@@ -52,11 +53,11 @@ class RowGathering:
 
     def all_taken(self, columns: Sequence[Sequence[Values]], positions: Positions | slice) -> tuple[Values, ...]:
         """The rows of each column at these positions, as `taken` gives them."""
-        if isinstance(positions, slice):
+        size = sum(size_of(values) for parts in columns for values in parts)
+        if isinstance(positions, slice) or size < WORTH_BYTES:
             return tuple(self.taken(parts, positions) for parts in columns)
-        tasks = [partial(self._stack_taken, stack, positions) for stack in _stacks(columns)]
-        size = sum(map(_bytes, columns))
-        if self.beside is None or len(tasks) == 1 or size < WORTH_BYTES:
+        tasks = [partial(self._group_taken, group, positions) for group in _groups(columns)]
+        if self.beside is None or len(tasks) == 1:
             return tuple(chain.from_iterable(task(False) for task in tasks))
         return tuple(chain.from_iterable(self.beside.share(tasks)))
 
@@ -64,12 +65,11 @@ class RowGathering:
         """The rows of all parts at these positions. A slice of one part shares its memory."""
         return self._taken(parts, positions, is_second=False)
 
-    def _stack_taken(self, columns: Stack, positions: Positions, is_second: bool) -> Sequence[Values]:
-        """The rows of each column of a stack at these positions."""
-        if len(columns) == 1:
-            return [self._taken(columns[0], positions, is_second)]
-        rows = self.arrays.empty((len(columns), len(positions)), columns[0][0].dtype)
-        return list(self._joining(is_second).stacked(columns).take(positions, axis=1, mode="clip", out=rows))
+    def _group_taken(self, columns: Columns, positions: Positions, is_second: bool) -> Sequence[Values]:
+        """The rows of each column of a group at these positions."""
+        if _has_numbers(columns[0]):
+            return _numbers_taken(columns, positions)
+        return [self._taken(parts, positions, is_second) for parts in columns]
 
     def _taken(self, parts: Sequence[Values], positions: Positions | slice, is_second: bool) -> Values:
         if isinstance(positions, slice):
@@ -80,14 +80,12 @@ class RowGathering:
             return _scattered(parts, positions, self.arrays)
         # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
         rows = self.arrays.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
-        return self._joining(is_second).joined(parts).take(positions, axis=0, mode="clip", out=rows)
-
-    def _joining(self, is_second: bool) -> _Joining:
-        return self._second if is_second else self._first
+        joining = self._second if is_second else self._first
+        return joining.joined(parts).take(positions, axis=0, mode="clip", out=rows)
 
 
 class _Joining:
-    """Memory in which the parts of narrow columns are joined, by one thread."""
+    """Memory in which the parts of a narrow column are joined, by one thread."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -96,47 +94,68 @@ class _Joining:
         """The rows of all parts, until the next call."""
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate(parts, out=self._empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
-
-    def stacked(self, columns: Stack) -> npt.NDArray[Any]:
-        """A row for each column, with the rows of all of its parts, until the next call."""
-        rows = self._empty((len(columns), sum(map(len, columns[0]))), columns[0][0].dtype)
-        np.concatenate(list(chain.from_iterable(columns)), out=rows.reshape(-1))
-        return rows
-
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        size = math.prod(shape) * dtype.itemsize
+        first = parts[0]
+        shape = sum(map(len, parts)), *first.shape[1:]
+        size = sum(part.nbytes for part in parts)
         if len(self._memory) < size:
             self._memory = np.empty(size, np.uint8)
-        return self._memory[:size].view(dtype).reshape(shape)
+        return np.concatenate(parts, out=self._memory[:size].view(first.dtype).reshape(shape))
 
 
-def _stacks(columns: Sequence[Sequence[Values]]) -> Sequence[Stack]:
-    """All columns in their order, neighbours together that NumPy joins in one call."""
-    stacks: list[list[Sequence[Any]]] = []
-    kind: str | None = None
+def _groups(columns: Columns) -> Sequence[Columns]:
+    """All columns in their order. Those that are no numbers are groups of their own."""
+    most = -(-sum(map(_has_numbers, columns)) // GROUPS)
+    groups: list[list[Sequence[Any]]] = []
     room = 0
     for parts in columns:
-        room -= 1
-        if kind is not None and room >= 0 and _kind(parts) == kind:
-            stacks[-1].append(parts)
+        has_numbers = _has_numbers(parts)
+        if room and has_numbers:
+            groups[-1].append(parts)
+            room -= 1
         else:
-            stacks.append([parts])
-            kind = _kind(parts)
-            room = 0 if kind is None else min(STACK_COLUMNS, STACK_BYTES // _bytes(parts)) - 1
-    return stacks
+            groups.append([parts])
+            room = most - 1 if has_numbers else 0
+    return groups
 
 
-def _kind(parts: Sequence[Values]) -> str | None:
-    """The type of the values of a column of numbers that is in several parts; None of any other column. (A type of
-    NumPy itself may be equal to None.)
-    """
-    first = parts[0]
-    return first.dtype.str if len(parts) > 1 and isinstance(first, np.ndarray) and first.ndim == 1 else None
+def _has_numbers(parts: Sequence[Values]) -> bool:
+    """True for a column with one number, or another value of as many bytes, in each row."""
+    return all(
+        isinstance(part, np.ndarray) and part.ndim == 1 and part.itemsize in _BITS and part.flags.c_contiguous
+        for part in parts
+    )
 
 
-def _bytes(parts: Sequence[Values]) -> int:
-    return max(1, sum(map(size_of, parts)))
+def _numbers_taken(columns: Columns, positions: Positions) -> list[npt.NDArray[Any]]:
+    """The rows of columns of numbers at these positions, each column in memory of its own."""
+    rows = sum(map(len, columns[0]))
+    if not len(positions):
+        return [np.empty(0, parts[0].dtype) for parts in columns]
+    if not 0 <= positions.min() <= positions.max() < rows:  # Arrow is told not to look
+        raise IndexError(f"positions from {positions.min()} to {positions.max()} of {rows} rows")
+    kinds = [parts[0].dtype for parts in columns]
+    table = pa.Table.from_arrays(
+        [
+            pa.chunked_array([_as_bits(part) for part in parts], _BITS[kind.itemsize])
+            for kind, parts in zip(kinds, columns, strict=True)
+        ],
+        [str(number) for number in range(len(columns))],
+    )
+    at = pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
+    taken = pc.take(table, at, boundscheck=False)
+    return [_as_array(column, kind) for column, kind in zip(taken.columns, kinds, strict=True)]
+
+
+def _as_bits(part: npt.NDArray[Any]) -> pa.Array:
+    """The bits of numbers, in the same memory."""
+    bits = _BITS[part.itemsize]
+    return pa.Array.from_buffers(bits, len(part), [None, pa.py_buffer(part.view(f"u{part.itemsize}"))])
+
+
+def _as_array(column: pa.ChunkedArray, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The numbers with these bits, in the same memory."""
+    bits = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return np.frombuffer(bits.buffers()[1], kind, len(bits), bits.offset * kind.itemsize)
 
 
 def _scattered(parts: Sequence[npt.NDArray[Any]], positions: Positions, arrays: ReusedMemory) -> npt.NDArray[Any]:

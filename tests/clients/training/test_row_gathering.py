@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.training.row_gathering import STACK_BYTES, STACK_COLUMNS, WORTH_BYTES, RowGathering
+from tidegate.training.row_gathering import WORTH_BYTES, RowGathering
 
-KINDS = ("f8", "i8", "i4", "u1", "M8[us]", "lists", "texts")
-SIZES = st.lists(st.one_of(st.integers(0, 50), st.just(WORTH_BYTES // 8 // 4)), min_size=1, max_size=4)
+KINDS = ("f8", "i8", "i4", "u1", "f2", "?", "M8[us]", "lists", "texts")
+SIZES = st.lists(st.one_of(st.integers(0, 50), st.just(WORTH_BYTES // 8)), min_size=1, max_size=3)
 
 
 def rows_of(kind: str, first: int, rows: int) -> npt.NDArray[Any] | pa.Array:
@@ -25,7 +26,7 @@ def rows_of(kind: str, first: int, rows: int) -> npt.NDArray[Any] | pa.Array:
         case "lists":
             return np.stack([numbers, -numbers], axis=1)
         case _:
-            return numbers.astype(kind)
+            return (numbers % 1_000).astype(kind)
 
 
 def gathered(columns: list[list[Any]], positions: npt.NDArray[np.int64], *, two_threads: bool) -> tuple[Any, ...]:
@@ -61,17 +62,17 @@ def test_a_column_in_one_part_beside_others_is_gathered_by_itself() -> None:
     assert [rows.tolist() for rows in taken] == [[4, 0, 3, 1, 2], [40, 0, 30, 10, 20], [104, 100, 103, 101, 102]]
 
 
-def memories(rows: int, columns: int) -> int:
-    """The number of pieces of memory that so many columns of whole numbers are gathered into."""
+@pytest.mark.parametrize("rows", [WORTH_BYTES // 8, 100])
+def test_who_keeps_a_column_keeps_no_other(rows: int) -> None:
     parts = [np.arange(rows // 2), np.arange(rows - rows // 2)]
-    taken = gathered([parts] * columns, np.arange(rows), two_threads=False)
-    return len({id(values.base) for values in taken})
+    taken = gathered([parts] * 5, np.arange(rows), two_threads=False)
+    begins = sorted(values.__array_interface__["data"][0] for values in taken)
+    assert all(end - begin >= 8 * rows for begin, end in pairwise(begins))
+    assert len({id(values.base) for values in taken if values.base is not None}) in {0, 5}
 
 
-def test_who_keeps_a_column_keeps_few_others() -> None:
-    assert memories(100, 3 * STACK_COLUMNS) == 3
-
-
-def test_columns_are_gathered_together_only_if_they_are_in_the_cache_together() -> None:
-    assert memories(STACK_BYTES // 8 // 2, 6) == 3
-    assert memories(STACK_BYTES // 8, 3) == 3
+@pytest.mark.parametrize("position", [-1, WORTH_BYTES // 8])
+def test_a_position_beyond_the_rows_is_refused(position: int) -> None:
+    parts = [np.arange(WORTH_BYTES // 16), np.arange(WORTH_BYTES // 16)]
+    with pytest.raises(IndexError, match="of 131072 rows"):
+        gathered([parts], np.array([0, position]), two_threads=False)
