@@ -187,6 +187,24 @@ def test_an_infinite_time_is_an_error_that_says_so(client: tidegate.Client, mode
         task.run_epoch({"events": [events(kind, [(2**63 - 1, "a", 1)])]}).table()
 
 
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize("tick", [2**63 - 3, -(2**62)])
+@pytest.mark.parametrize("time", ["seconds", "milliseconds"])
+def test_a_time_that_microseconds_cannot_hold_is_an_error_that_says_so(
+    client: tidegate.Client, time: str, tick: int, mode: str
+) -> None:
+    kind = TIMES[time]
+    rows = sub.read_named_table("events", {"t": kind.plan})
+    count = [sub.f.count().alias("rows")]
+    calendar = built_windows.tumbling(rows, "t", built_windows.days(1), measures=count)
+    for built in (plan(kind, Spans(10, 10), [], ["count"]), calendar.to_plan()):
+        with (
+            client.create_task(built, mode=mode) as task,
+            pytest.raises(tidegate.TaskFailed, match="before the year -290308 or after 294247"),
+        ):
+            task.run_epoch({"events": [events(kind, [(tick, "a", 1)])]}).table()
+
+
 def test_sums_of_windows_may_pass_through_more_than_their_type(client: tidegate.Client) -> None:
     """A slice's sum is beyond 64 bits, the window's is not."""
     kind = TIMES["i64"]

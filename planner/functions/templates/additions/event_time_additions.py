@@ -13,7 +13,15 @@ from ..named_values import let
 from ..use import Entry, Table, Use, error
 
 _DAY_0: Final = "DATE '1970-01-01'"
-_COUNTED: Final = {0: "(epoch_ms({0}) // 1000)", 3: "epoch_ms({0})", 6: "epoch_us({0})", 9: "epoch_ns({0})"}
+_WITHIN: Final = "TRY_CAST({0} AS TIMESTAMP)"
+"""A timestamp of seconds or milliseconds; null if DuckDB cannot count it in microseconds, as its functions do."""
+
+_COUNTED: Final = {
+    0: f"(epoch_ms({_WITHIN}) // 1000)",
+    3: f"epoch_ms({_WITHIN})",
+    6: "epoch_us({0})",
+    9: "epoch_ns({0})",
+}
 _MICROS: Final = 6
 _EXACT: Final = 2**53
 """Whole numbers up to this are exact as doubles."""
@@ -32,16 +40,19 @@ def _constants(use: Use, type_: t.Type) -> tuple[int, int]:
 
 
 def ticks_sql(x: str, type_: t.Type) -> str:
-    """A moment in ticks since 1970. An infinite one is an error."""
+    """A moment in ticks since 1970. An infinite one is an error, and one that is too far away."""
     counted = _finite_ticks(x, type_)
     if not isinstance(type_, t.Timestamp | t.TimestampTz):
         return counted
-    infinite = f"CASE WHEN {x} IS NOT NULL THEN {error('an infinite time is in no window')} END"
-    return f"coalesce({counted}, {infinite})"
+    wrong = f"WHEN {x} IS NOT NULL THEN {error('an infinite time is in no window')}"
+    if digits(type_) < _MICROS:
+        beyond = error("a time before the year -290308 or after 294247 is in no window")
+        wrong = f"WHEN {x} IS NOT NULL AND {_WITHIN.format(x)} IS NULL THEN {beyond} {wrong}"
+    return f"coalesce({counted}, CASE {wrong} END)"
 
 
 def _finite_ticks(x: str, type_: t.Type) -> str:
-    """A moment in ticks since 1970; null for an infinite timestamp."""
+    """A moment in ticks since 1970; null for an infinite timestamp, and for one that is too far away."""
     match type_:
         case t.Date():
             return f"({x} - {_DAY_0})"
