@@ -36,6 +36,10 @@ MOST_COPIES: Final = 1_000_000
 """The most copies of a row in an epoch."""
 
 
+Given: TypeAlias = tuple[Batch | None, Position]
+"""A batch with the position after it; at the end of an epoch a position alone."""
+
+
 class Tail(Enum):
     """The treatment of the last rows of an epoch, which fill no batch."""
 
@@ -133,13 +137,15 @@ class Run:
     """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays. A batch
     leaves the run when it is given out: so its user frees each batch, and nobody waits while all are freed.
 
-    Arrays that are delivered as they are get into their batches here, on the thread that builds ahead.
+    Arrays that are delivered as they are get into their batches here, on the thread that builds ahead. Then all that
+    the user waits for is to take a batch from `_filled`.
     """
 
     layout: Layout
     ready: tuple[Ready, ...]
     bytes: int
     end: Position | None
+    _filled: deque[Given | None] | None = None
 
     def __post_init__(self) -> None:
         names = self.layout.names_of_arrays()
@@ -149,27 +155,25 @@ class Run:
                 ready.batch.update(zip(names, ready.columns, strict=True))
         if names is not None:  # else the user would wait while the columns' parts are freed
             self.ready = tuple(Ready((), ready.batch, ready.after) for ready in self.ready)
+            self._filled = deque((ready.batch, ready.after) for ready in self.ready)
+            self._filled += [None] if self.end is None else [(None, self.end), None]
 
     def has_any(self) -> bool:
         """True if it has a batch, or the end of an epoch."""
         return bool(self.ready) or self.end is not None
 
-    def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
+    def __iter__(self) -> Iterator[Given]:
         """The batches, each with the position after it. An epoch's end is a position without a batch."""
-        gives = self._delivered if self.layout.names_of_arrays() is None else _filled
         left, self.ready = deque(self.ready), ()
+        return self._converted(left) if self._filled is None else iter(self._filled.popleft, None)
+
+    def _converted(self, left: deque[Ready]) -> Iterator[Given]:
         while left:
-            yield gives(left.popleft())
+            ready = left.popleft()
+            ready.batch.update(self.layout.delivered(ready.columns))
+            yield ready.batch, ready.after
         if self.end is not None:
             yield None, self.end
-
-    def _delivered(self, ready: Ready) -> tuple[Batch, Position]:
-        ready.batch.update(self.layout.delivered(ready.columns))
-        return ready.batch, ready.after
-
-
-def _filled(ready: Ready) -> tuple[Batch, Position]:
-    return ready.batch, ready.after
 
 
 def check_has_batches(epoch: int, rows: int, batches: int) -> None:

@@ -7,8 +7,7 @@ from time import perf_counter
 from typing import Final
 
 from ..task import Task
-from .batch import Batch, Position
-from .batch_runs import Run
+from .batch_runs import Given, Run
 from .loader_statistics import Meter
 from .split_reader import SplitReader
 from .window_prefetch import Prefetch
@@ -28,7 +27,7 @@ class Reading:
         self._runs = runs
         self._prefetch = Prefetch(runs, batches, size) if batches else None
         self._meter = meter
-        self._run: Iterator[tuple[Batch | None, Position]] = iter(())
+        self._run: Iterator[Given] = iter(())
         self._bytes_a_batch = 0.0
         self._took = 0
         self._lot = max(1, batches // LOTS)
@@ -38,22 +37,22 @@ class Reading:
         """A task that reads."""
         return self._reader.task
 
-    def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
+    def __iter__(self) -> Iterator[Given]:
         return self
 
-    def __next__(self) -> tuple[Batch | None, Position]:
+    def __next__(self) -> Given:
         started, meter = perf_counter(), self._meter
-        if meter.started is None:
-            meter.started = started
         while (taken := next(self._run, None)) is None:
+            if meter.started is None:
+                meter.started = started
             self._tell()
             run = self._next_run()
             if run is None:
                 raise StopIteration
             self._bytes_a_batch = run.bytes / max(1, len(run.ready))
-            self._run = iter(run)
             if self._prefetch is not None and not run.ready:
                 self._prefetch.took(0, run.bytes)
+            self._run = iter(run)
         batch, _ = taken
         if batch is not None:
             self._took += 1
