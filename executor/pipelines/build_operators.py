@@ -26,6 +26,7 @@ from ...operators.merge_join import MergeJoin
 from ...operators.pack_lists import PackLists
 from ...operators.select import Select
 from ...operators.slices.dense_slices import DenseSlices
+from ...operators.slices.dense_windows import DenseWindows
 from ...operators.slices.sliding_windows import SlidingWindows
 from ...operators.sources.file_relations import FileSource
 from ...operators.sources.files_ahead import FilesAhead
@@ -52,7 +53,7 @@ from ...planner.physical.pipelines import (
     UnnestNode,
     inputs,
 )
-from ...planner.physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from ...planner.physical.slice_nodes import DenseSlicesNode, DenseWindowsNode, SliceNode, SlidingWindowsNode
 from ...planner.physical.user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 from ...proto.values import MissingColumns, Spill
 from ..changes.build_loops import loop_of
@@ -174,7 +175,7 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.plan_path), inputs(node))
         case MergeJoinNode() | AsOfMergeJoinNode() | StreamingAggregateNode():
             return _of_sorted(node, factory)
-        case SlidingWindowsNode() | DenseSlicesNode():
+        case SlidingWindowsNode() | DenseSlicesNode() | DenseWindowsNode():
             return _of_slices(node, factory)
         case SelectNode():
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
@@ -201,7 +202,7 @@ def _of_sorted(node: MergeJoinNode | AsOfMergeJoinNode | StreamingAggregateNode,
             assert_never(node)
 
 
-def _of_slices(node: SlidingWindowsNode | DenseSlicesNode, factory: OperatorFactory) -> Made:
+def _of_slices(node: SliceNode, factory: OperatorFactory) -> Made:
     arguments: dict[str, Any] = {
         "schema": node.schema,
         "size_class": node.size_class,
@@ -215,6 +216,11 @@ def _of_slices(node: SlidingWindowsNode | DenseSlicesNode, factory: OperatorFact
         case DenseSlicesNode():
             slices = DenseSlices(node.input.schema, groups=node.groups, **arguments)
             return Made(node, slices, factory.meter("DenseSlices", node.plan_path), inputs(node))
+        case DenseWindowsNode():
+            both = DenseWindows(
+                node.input.schema, groups=node.groups, states=node.states, windows=node.windows, **arguments
+            )
+            return Made(node, both, factory.meter("DenseWindows", node.plan_path), inputs(node))
         case _:
             assert_never(node)
 

@@ -71,6 +71,21 @@ class GroupsOfSlices:
     whole: WholeGroups | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountedRows:
+    """Rows of this schema. So many are in the arrays; `next` is the first block that they have no room for."""
+
+    arrays: NumberedGroups
+    rows: int
+    next: pa.RecordBatch | None
+    others: Iterator[pa.RecordBatch]
+    schema: pa.Schema
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are not in the arrays."""
+        return iter(()) if self.next is None else itertools.chain((self.next,), self.others)
+
+
 class DenseSlices(Operator):
     """The operator. `schema` has the keys, then a column for each state; of whole groups, for each measure."""
 
@@ -141,42 +156,41 @@ class DenseSlices(Operator):
 
     def _run(self, rows: Stream) -> Generator[pa.RecordBatch]:
         with closing(rows):
-            arrays = NumberedGroups(self._groups.keys, self._groups.states, self._places)
-            row_blocks = self._timed(blocks(rows, BLOCK_ROWS))
+            counted = self._counted(rows)
             if self._groups.whole is None:
-                yield from self._parts(arrays, 0, row_blocks, rows.schema)
+                yield from self._parts(counted)
             else:
-                yield from self._whole(self._groups.whole, arrays, row_blocks, rows.schema)
+                yield from self._whole(self._groups.whole, counted)
 
-    def _whole(
-        self, whole: WholeGroups, arrays: NumberedGroups, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
-    ) -> Generator[pa.RecordBatch]:
-        """The whole groups of the rows of this schema."""
+    def _counted(self, rows: Stream) -> CountedRows:
+        """Count the rows in arrays, as long as there is room."""
+        arrays = NumberedGroups(self._groups.keys, self._groups.states, self._places)
+        row_blocks = self._timed(blocks(rows, BLOCK_ROWS))
         counted = 0
         for block in row_blocks:
             self._stop_if_interrupted()
             if not arrays.add(block):
-                rest = itertools.chain((block,), row_blocks)
-                if not counted:
-                    are_near = arrays.would_fit(block, _MOST_PLACES)
-                    aggregate = self._ordered if are_near else self._aggregate
-                    yield from aggregate.run([BatchStream(schema, rest)])
-                else:
-                    parts = self._parts(arrays, counted, rest, schema)
-                    yield from self._total.run([BatchStream(self._states, parts)])
-                return
+                return CountedRows(arrays=arrays, rows=counted, next=block, others=row_blocks, schema=rows.schema)
             counted += block.num_rows
-        if whole.values is None:
+        return CountedRows(arrays=arrays, rows=counted, next=None, others=row_blocks, schema=rows.schema)
+
+    def _whole(self, whole: WholeGroups, counted: CountedRows) -> Generator[pa.RecordBatch]:
+        """The whole groups of the rows."""
+        arrays = counted.arrays
+        if counted.next is not None and not counted.rows:
+            are_near = arrays.would_fit(counted.next, _MOST_PLACES)
+            aggregate = self._ordered if are_near else self._aggregate
+            yield from aggregate.run([BatchStream(counted.schema, counted.rest())])
+        elif counted.next is not None:
+            yield from self._total.run([BatchStream(self._states, self._parts(counted))])
+        elif whole.values is None:
             yield from arrays.take(self.schema)
         else:
             yield from self._values.run([BatchStream(self._states, arrays.take(self._states))])
 
-    def _parts(
-        self, arrays: NumberedGroups, counted: int, row_blocks: Iterator[pa.RecordBatch], schema: pa.Schema
-    ) -> Generator[pa.RecordBatch]:
-        """Parts of the groups: of the `counted` rows in the arrays, and of these rows. Whenever the arrays are full,
-        their groups come out, and they begin anew.
-        """
+    def _parts(self, counted: CountedRows) -> Generator[pa.RecordBatch]:
+        """Parts of the groups of the rows. Whenever the arrays are full, their groups come out, and they begin anew."""
+        arrays, rows, row_blocks = counted.arrays, counted.rows, counted.rest()
         for block in row_blocks:
             self._stop_if_interrupted()
             while not arrays.add(block):
@@ -184,12 +198,12 @@ class DenseSlices(Operator):
                 for groups in arrays.take(self._states, _PARTS_AT_ONCE):
                     handed_out += groups.num_rows
                     yield groups
-                if handed_out * _REDUCED >= counted:  # also where nothing was counted
-                    rest = BatchStream(schema, itertools.chain((block,), row_blocks))
+                if handed_out * _REDUCED >= rows:  # also where nothing was counted
+                    rest = BatchStream(counted.schema, itertools.chain((block,), row_blocks))
                     yield from self._in_duckdb.run([rest])
                     return
-                counted = 0
-            counted += block.num_rows
+                rows = 0
+            rows += block.num_rows
         yield from arrays.take(self._states, _PARTS_AT_ONCE)
 
     def _timed(self, row_blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

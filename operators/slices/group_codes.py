@@ -44,13 +44,18 @@ def group_codes(columns: Sequence[pa.Array], rows: int) -> tuple[Words, int]:
     return codes, max(most, 1)
 
 
+def keeps_order(type_: pa.DataType, least: int, most: int, rows: int) -> bool:
+    """Tests whether so many values of this type, none of which is null, get numbers in their order."""
+    return (dtype_of(type_) or "").startswith("i") and most - least < _DENSE * rows
+
+
 def _codes(column: pa.Array) -> tuple[Words, int]:
     if kinds.is_floating(column.type):
         column = _one_of_equals(column)
-    elif not column.null_count and len(column) and (dtype_of(column.type) or "").startswith("i"):
+    elif not column.null_count and len(column) and dtype_of(column.type) is not None:
         numbers = values(column)
         least, most = int(numbers.min()), int(numbers.max())
-        if most - least < _DENSE * len(column):
+        if keeps_order(column.type, least, most, len(column)):
             return numbers.astype(np.int64) - least, most - least + 1
     encoded = stored(column).dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), max(len(encoded.dictionary), 1)

@@ -16,6 +16,7 @@ from ..core.batches import batch_of
 from ..core.blocks import BLOCK_ROWS
 from .dense_groups import DenseGroups, GroupKey, GroupState
 from .wide_sums import integers
+from .windows_in_arrays import WindowsInArrays
 
 _MOST_VALUES: Final = BLOCK_ROWS // 4
 """Each block puts all values into a hash table again."""
@@ -64,6 +65,17 @@ class NumberedGroups:
             for at, values in self._values.items():
                 columns[at] = values.of(columns[at])
             yield batch_of(columns, groups.num_rows, schema)
+
+    def windows(self, types: Sequence[pa.DataType], length: int, step: int) -> WindowsInArrays | None:
+        """The windows of `length` slices, `step` slices apart, of the groups so far, whose keys have these types: the
+        first key is a slice's number. None where they have to be made of the groups' rows.
+        """
+        table = self._dense.table()
+        if table is None:
+            return None
+        named = {at - 1: values.of for at, values in self._values.items()}
+        windows = WindowsInArrays(table, types[1:], named, length, step)
+        return windows if windows.pays else None
 
 
 class _Values:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from ..arrays.layout import take
 from ..core.batches import batch_of, joined
@@ -35,6 +36,7 @@ from ..duckdb.long_values import LongColumn
 from ..duckdb.statement_inputs import StreamSource
 from .slice_runs import SliceRuns, can_number
 from .state_joins import StateFunction, StateJoin, join_states
+from .windows_in_arrays import WindowsInArrays
 
 _SHARE: Final = 32
 """The rows take at most one part in so many of the memory. Their copies and running results take some times more."""
@@ -148,6 +150,13 @@ class SlidingWindows(Operator):
         if windows.plain and all(join.gives(type_) for join, type_ in zip(joins, types, strict=True)):
             return self._batches(runs, keys, joins, self.schema)
         return self._values.run([BatchStream(rows.schema, self._batches(runs, keys, joins, rows.schema))])
+
+    def of_groups(self, windows: WindowsInArrays, states: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows to hand out of these windows, instead of those of an input with these `states`."""
+        types = zip(self.schema.types, states.types, strict=True)
+        if self._windows.plain and all(type_.equals(own) or kinds.is_int64(type_) for type_, own in types):
+            return windows.batches(self.schema)
+        return self._values.run([BatchStream(states, windows.batches(states))])
 
     def _batches(
         self, runs: SliceRuns, keys: Sequence[pa.Array], joins: Sequence[StateJoin], schema: pa.Schema

@@ -33,7 +33,7 @@ from ..physical.pipelines import (
     Start,
     walk,
 )
-from ..physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from ..physical.slice_nodes import SliceNode
 from .chosen_channels import wanted_channels
 from .divide import Division, Section, section
 from .fragments import Making, fragments, sources_of
@@ -210,9 +210,7 @@ _PARTED: Final = (ir.Routing.HASH, ir.Routing.RANGE)
 
 def _weight(root: FragmentNode | SelectNode) -> int:
     heavy = isinstance(root, FragmentNode) and not root.row_wise
-    return (
-        HEAVY if heavy or any(isinstance(node, SlidingWindowsNode | DenseSlicesNode) for node in walk(root)) else LIGHT
-    )
+    return HEAVY if heavy or any(isinstance(node, SliceNode) for node in walk(root)) else LIGHT
 
 
 def _exchange(exchange: ir.Exchange, number: int, consumers: int, schema: pa.Schema) -> Exchange:

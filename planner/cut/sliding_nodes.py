@@ -18,7 +18,7 @@ from ..analysis.sliced_columns import sliced_column
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema, sql_type
 from ..physical.pipelines import PhysicalNode
-from ..physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from ..physical.slice_nodes import DenseSlicesNode, DenseWindowsNode, SliceNode, SlidingWindowsNode
 from ..sql.relations.aggregate import select_aggregate
 from ..sql.relations.final_aggregate import select_final_aggregate
 from ..sql.relations.partial_aggregate import select_partial_aggregate
@@ -31,7 +31,7 @@ from ..sql.writer import Writer
 _OfSlices: TypeAlias = ir.SlidingWindows | ir.DenseSlices | ir.FinalDenseSlices
 
 
-def node_of_slices(relation: _OfSlices, input_: PhysicalNode) -> SlidingWindowsNode | DenseSlicesNode:
+def node_of_slices(relation: _OfSlices, input_: PhysicalNode) -> SliceNode:
     match relation:
         case ir.SlidingWindows():
             return _sliding_windows(relation, input_)
@@ -43,7 +43,8 @@ def node_of_slices(relation: _OfSlices, input_: PhysicalNode) -> SlidingWindowsN
             assert_never(relation)
 
 
-def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> SlidingWindowsNode:
+def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> SlidingWindowsNode | DenseWindowsNode:
+    """The node of windows. If the groups of slices are on the same channel, one operator makes both."""
     schema = arrow_schema(relation.schema)
     functions = tuple(state.function for measure in relation.measures for state in states_of(measure) or ())
     texts = (at for at in range(1, 1 + relation.keys) if _is_text(schema.field(at).type))
@@ -60,6 +61,16 @@ def _sliding_windows(relation: ir.SlidingWindows, input_: PhysicalNode) -> Slidi
         )
     except PlanError as error:
         raise error.at(relation.plan_path) from error
+    if isinstance(input_, DenseSlicesNode):
+        return DenseWindowsNode(
+            input=input_.input,
+            groups=input_.groups,
+            states=input_.schema,
+            windows=windows,
+            schema=schema,
+            size_class=input_.size_class,
+            plan_path=relation.plan_path,
+        )
     return SlidingWindowsNode(
         input=input_, windows=windows, schema=schema, size_class=input_.size_class, plan_path=relation.plan_path
     )

@@ -26,7 +26,7 @@ from ..changes.change_nodes import ChangeNode
 from ..ir import Clock, Relation, Routing
 from ..ir.walk import each_once
 from .merge_nodes import AsOfMergeJoinNode, MergeJoinNode, StreamingAggregateNode
-from .slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from .slice_nodes import DenseSlicesNode, DenseWindowsNode, SliceNode, SlidingWindowsNode
 from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
 
@@ -260,8 +260,7 @@ OperatorNode: TypeAlias = (
     | MergeJoinNode
     | AsOfMergeJoinNode
     | StreamingAggregateNode
-    | SlidingWindowsNode
-    | DenseSlicesNode
+    | SliceNode
     | SelectNode
     | RoundsNode
     | UserOperatorNode
@@ -280,7 +279,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return tuple(stream.node for stream in node.streams)
         case UnnestNode() | LookupNode() | PackNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
             return (node.input,)
-        case SlidingWindowsNode() | DenseSlicesNode():
+        case SlidingWindowsNode() | DenseSlicesNode() | DenseWindowsNode():
             return (node.input,)
         case MergeJoinNode() | AsOfMergeJoinNode():
             return (node.left, node.right)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -34,3 +34,19 @@ class SlidingWindowsNode:
     schema: pa.Schema
     size_class: int
     plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DenseWindowsNode:
+    """Windows of the input's rows, whose groups by slice and keys have the schema `states`."""
+
+    input: PhysicalNode
+    groups: GroupsOfSlices
+    states: pa.Schema
+    windows: WindowsOfSlices
+    schema: pa.Schema
+    size_class: int
+    plan_path: str
+
+
+SliceNode: TypeAlias = DenseSlicesNode | SlidingWindowsNode | DenseWindowsNode

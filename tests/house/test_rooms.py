@@ -140,7 +140,6 @@ DOORS: Final = {
     "operators/sources/formats/ipc": "arrow_columns arrow_messages arrow_parts",
     "operators/sources/formats/undecoded": "long_lists plain_numbers",
     "operators/python_functions": "__init__ look_around re2_cost",
-    "operators/slices": "blocks_of_slices dense_groups dense_slices group_codes sliding_windows state_joins",
     "operators/testing": "__init__",
     "operators/user": "user_code",
     "operators/writing": "formats matching_columns modes part_writer staged_write table_folder",

@@ -38,6 +38,7 @@ from tidegate.operators.merging.kinds import MergeJoinType
 from tidegate.operators.pack_lists import PackLists
 from tidegate.operators.select import Select
 from tidegate.operators.slices.dense_slices import DenseSlices
+from tidegate.operators.slices.dense_windows import DenseWindows
 from tidegate.operators.slices.sliding_windows import SlidingWindows
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.streaming_aggregate import StreamingAggregate
@@ -289,6 +290,7 @@ OF_ONE_AT_MOST = {
     AdoptingWrite,
     BatchFunctionOperator,
     DenseSlices,
+    DenseWindows,
     IndexLookupJoin,
     Iterate,
     PackLists,

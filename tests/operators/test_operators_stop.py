@@ -36,6 +36,7 @@ from . import (
     test_adopting_write,
     test_as_of_merge_join,
     test_dense_slices,
+    test_dense_windows,
     test_index_lookup_join,
     test_merge_join,
     test_pack_lists,
@@ -174,6 +175,13 @@ def counted_in_slices(_: Path, instance: Instance) -> Specimen:
     return Specimen(test_dense_slices.dense(instance), [endless(test_dense_slices.ZEROS)])
 
 
+def slid_in_arrays(_: Path, instance: Instance) -> Specimen:
+    groups, windows = test_dense_windows.groups_of(conditional=False), test_dense_windows.windows_of(2, 1)
+    operator = test_dense_windows.dense_windows_of(instance, groups, windows)
+    rows = test_dense_windows.table([(0, 0, "a", 0, True)] * MANY).to_batches()[0]
+    return Specimen(operator, [endless(rows)])
+
+
 def joined_as_of(*_: object) -> Specimen:
     """Left rows without end that are all later than the only right row."""
     schema = pa.schema([("k", pa.int64()), ("t", pa.int64()), ("v", pa.int64())])
@@ -187,6 +195,7 @@ SPECIMENS: dict[str, Make] = {
         BatchFunctionOperator("f", lambda rows: itertools.repeat(numbers()), schema=X, recut=False), [one(numbers(1))]
     ),
     "DenseSlices": counted_in_slices,
+    "DenseWindows": slid_in_arrays,
     "Fragment": fragment,
     "IndexLookupJoin": looked_up,
     "Iterate": lambda *_: Specimen(Iterate("i", lambda: itertools.repeat(numbers()), schema=X)),

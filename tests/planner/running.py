@@ -29,6 +29,7 @@ from tidegate.operators.duckdb.statement_functions import StatementFunctions
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.select import Select
 from tidegate.operators.slices.dense_slices import DenseSlices
+from tidegate.operators.slices.dense_windows import DenseWindows
 from tidegate.operators.slices.sliding_windows import SlidingWindows
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.planner import ir
@@ -45,7 +46,7 @@ from tidegate.planner.physical.pipelines import (
     Shape,
     SourceShape,
 )
-from tidegate.planner.physical.slice_nodes import DenseSlicesNode, SlidingWindowsNode
+from tidegate.planner.physical.slice_nodes import DenseSlicesNode, DenseWindowsNode, SlidingWindowsNode
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.arrow.spill_buffer import SpillRoom
 from tidegate.proto.values import TaskOptions
@@ -167,6 +168,8 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
             return _run_operator(_sliding_windows(node), [_run(node.input, tables, kept, form)])
         case DenseSlicesNode():
             return _run_operator(_dense_slices(node), [_run(node.input, tables, kept, form)])
+        case DenseWindowsNode():
+            return _run_operator(_dense_windows(node), [_run(node.input, tables, kept, form)])
         case _:
             raise NotImplementedError(type(node))
 
@@ -217,6 +220,19 @@ def _dense_slices(node: DenseSlicesNode) -> Operator:
     return DenseSlices(
         node.input.schema,
         groups=node.groups,
+        schema=node.schema,
+        size_class=node.size_class,
+        instance=_instance(),
+        plan_path=node.plan_path,
+    )
+
+
+def _dense_windows(node: DenseWindowsNode) -> Operator:
+    return DenseWindows(
+        node.input.schema,
+        groups=node.groups,
+        states=node.states,
+        windows=node.windows,
         schema=node.schema,
         size_class=node.size_class,
         instance=_instance(),
