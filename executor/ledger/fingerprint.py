@@ -16,10 +16,13 @@ _ROW: Final = 512
 """The words of a row, which are multiplied by different numbers: so few numbers stay close to a core."""
 _ROWS_AT_ONCE: Final = 128
 """Half a mebibyte, which stays close to a core. Each call of NumPy lets other threads have the interpreter."""
+_WORDS_AT_ONCE: Final = _ROWS_AT_ONCE * _ROW
 _MODULUS: Final = 1 << 64
 _SUMS: Final = 2
 _WEIGHTS: Final = (np.random.PCG64(20_261_128).random_raw(_SUMS * _ROW) | np.uint64(1)).reshape(_SUMS, _ROW)
 _ROW_FACTORS: Final = (0x9E3779B97F4A7C15, 0xD1342543DE82EF95)
+_WEIGHTS_FROM: Final = np.concatenate((_WEIGHTS, _WEIGHTS * np.array(_ROW_FACTORS, dtype=np.uint64)[:, None]), axis=1)
+"""The numbers of a row's words and of those of the next row, so that those of any `_ROW` neighbours lie together."""
 _ROW_WEIGHTS: Final = np.array(
     [[pow(factor, row, _MODULUS) for row in range(_ROWS_AT_ONCE)] for factor in _ROW_FACTORS], dtype=np.uint64
 )
@@ -41,7 +44,7 @@ class Fingerprint:
         """The bytes of a word that is not complete."""
         self._words = 0
         self._sums = [0] * _SUMS
-        self._swapped = np.empty(_ROWS_AT_ONCE * _ROW, dtype="<u8")
+        self._swapped = np.empty(_WORDS_AT_ONCE, dtype="<u8")
 
     def write(self, data: bytes | memoryview) -> int:
         view = memoryview(data).cast("B")
@@ -67,17 +70,13 @@ class Fingerprint:
     def _sums_with(self, words: np.ndarray) -> list[int]:
         """The sums with these words behind those that were written."""
         sums = list(self._sums)
-        first, number = 0, self._words
-        while first < len(words):
-            row, position = divmod(number, _ROW)
-            rows = 0 if position else min((len(words) - first) // _ROW, _ROWS_AT_ONCE)
-            some = words[first : first + (rows * _ROW or _ROW - position)]
+        for first in range(0, len(words), _WORDS_AT_ONCE):
+            some = words[first : first + _WORDS_AT_ONCE]
             swapped = self._swapped[: len(some)]
             np.copyto(swapped, some.view(">u8"))
+            row, position = divmod(self._words + first, _ROW)
             for at, values in enumerate((some, swapped)):
-                sums[at] += _weighted(values, at, rows, position) * pow(_ROW_FACTORS[at], row, _MODULUS)
-            number += len(some)
-            first += len(some)
+                sums[at] += _weighted(values, at, position) * pow(_ROW_FACTORS[at], row, _MODULUS)
         return sums
 
     def digest(self) -> bytes:
@@ -97,12 +96,17 @@ class Fingerprint:
         """Do nothing: more may be written."""
 
 
-def _weighted(values: np.ndarray, at: int, rows: int, position: int) -> int:
-    """The sum of these words, which are whole rows, or a part of one row from this position on."""
-    if not rows:
-        return int(np.dot(values, _WEIGHTS[at, position : position + len(values)]))
-    of_rows = np.einsum("ij,j->i", values.reshape(rows, _ROW), _WEIGHTS[at])
-    return int(np.dot(of_rows, _ROW_WEIGHTS[at, :rows]))
+def _weighted(values: np.ndarray, at: int, position: int) -> int:
+    """The sum of these words, of which the first one is at this position of row 0."""
+    weights = _WEIGHTS_FROM[at, position : position + _ROW]
+    rows, rest = divmod(len(values), _ROW)
+    total = 0
+    if rows:
+        of_rows = np.einsum("ij,j->i", values[: rows * _ROW].reshape(rows, _ROW), weights)
+        total = int(np.dot(of_rows, _ROW_WEIGHTS[at, :rows]))
+    if rest:
+        total += int(np.dot(values[rows * _ROW :], weights[:rest])) * int(_ROW_WEIGHTS[at, rows])
+    return total
 
 
 def fingerprint(data: bytes | pa.Buffer) -> bytes:
