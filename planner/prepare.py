@@ -8,6 +8,7 @@ from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from ..operators.core.column import Column
 from ..proto.errors import PlanError, Problem
 from ..proto.values import Determinism, ExecutorKind, Explanation, TaskOptions
 from . import ir
@@ -227,8 +228,12 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
 
 
 def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:
-    columns = tuple(replace(column, key=(source.name, column.name) in keys) for column in source.columns)
-    return replace(source, columns=columns)
+    def with_keys(column: Column) -> Column:
+        mine = [key for key in keys if (key.source, key.column) == (source.name, column.name)]
+        slices = tuple(sorted(key.slices for key in mine if key.slices is not None))
+        return replace(column, key=any(key.slices is None for key in mine), slices=slices)
+
+    return replace(source, columns=tuple(map(with_keys, source.columns)))
 
 
 def _checks(plan: ir.Plan, is_static: IsStatic, options: TaskOptions) -> Sequence[Check]:

@@ -1,22 +1,25 @@
 """Sources cut by the values of a key: each channel reads the rows in its range, so that equal keys meet there.
 
 All sources that are cut alike have the same ranges. The ranges follow the source with the most rows, so that each
-channel gets about equally many of its rows. They depend on the files' footers alone.
+channel gets about equally many of its rows. Ranges between slices of time follow all these sources together. Ranges
+depend on the files' footers alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeAlias
 
+from ...operators.core.column import Slices
 from ...operators.core.piece import FilePiece, KeyRange, Piece
 from ...planner.physical.pipelines import Pipeline, read_from_sources
 from .shapes import bound_of, key_bounds
+from .slice_cuts import slice_starts
 
-Cut: TypeAlias = tuple[str, str, int]
-"""A source, its key, and the number of the ranges."""
+Cut: TypeAlias = tuple[str, str, int, Slices | None]
+"""A source, its key, the number of the ranges, and the slices of which none lies in two of them."""
 
 CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
@@ -37,15 +40,19 @@ def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channe
         bounds = _bounds(alike, whole, channels)
         for cut in alike:
             for channel, (low, high) in enumerate(zip((None, *bounds), (*bounds, None), strict=True)):
-                dealt[channel][cut] = tuple(_in_range(whole[cut[0]], cut[1], low, high))
+                pieces = tuple(_in_range(whole[cut[0]], cut[1], low, high))
+                dealt[channel][cut] = pieces if cut[3] is None else tuple(_with_few_conditions(pieces))
     return list(dealt)
 
 
 def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[int]:
     """The values where the ranges after the first one start: behind pieces, with rows as even as pieces allow."""
-    known = [bounds for source, key, _ in alike if (bounds := key_bounds(whole[source], key))]
+    known = [bounds for source, key, _, _ in alike if (bounds := key_bounds(whole[source], key))]
     if not known:
         return [0] * (channels - 1)
+    slices = alike[0][3]
+    if slices is not None:
+        return slice_starts(list(chain.from_iterable(known)), channels, slices)
     pieces = sorted(max(known, key=lambda bounds: sum(rows for _, _, rows in bounds)))
     total = sum(rows for _, _, rows in pieces)
     starts: list[int] = []
@@ -57,7 +64,7 @@ def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels
     return starts
 
 
-def _in_range(pieces: Sequence[Piece], key: str, low: int | None, high: int | None) -> Iterator[Piece]:
+def _in_range(pieces: Sequence[Piece], key: str, low: int | None, high: int | None) -> Iterator[FilePiece]:
     """The files that have values in the range, whole. Pieces without values are not counted."""
     for _, group in groupby(pieces, key=lambda piece: piece.path if isinstance(piece, FilePiece) else ""):
         file = [(piece, bound) for piece in group if isinstance(piece, FilePiece) and (bound := bound_of(piece, key))]
@@ -66,3 +73,17 @@ def _in_range(pieces: Sequence[Piece], key: str, low: int | None, high: int | No
             for (piece, (name, _, _)), meets in zip(file, met, strict=True):
                 rows = piece.row_count if meets else 0
                 yield replace(piece, keys=KeyRange(column=name, low=low, high=high), row_count=rows)
+
+
+def _with_few_conditions(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
+    """The pieces without bounds that all rows of their file are in: DuckDB tests a condition for every row it reads."""
+    for _, group in groupby(pieces, key=lambda piece: piece.path):
+        file = list(group)
+        bounds = [bound for piece in file if piece.keys and (bound := bound_of(piece, piece.keys.column))]
+        least, most = min(low for _, low, _ in bounds), max(high for _, _, high in bounds)
+        for piece in file:
+            assert piece.keys is not None
+            low = piece.keys.low if piece.keys.low is not None and least < piece.keys.low else None
+            high = piece.keys.high if piece.keys.high is not None and most >= piece.keys.high else None
+            unbounded = low is None and high is None
+            yield replace(piece, keys=None if unbounded else replace(piece.keys, low=low, high=high))

@@ -8,14 +8,16 @@ from itertools import pairwise
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import types as kinds
 
-from ...operators.core.column import Column
+from ...operators.core.column import Column, Slices
 from ...operators.core.piece import FilePiece, InlinePiece, Piece
 from ...operators.core.sizes import fixed_row_bytes
 from ...operators.duckdb.long_values import sortable_text_bytes, unspilled_bytes
 from ...operators.sources.split_pieces import estimated_rows, native
 from ...planner.physical.pipelines import NOTHING, Feed, SourceShape
 from ...planner.physical.size_classes import size_class
+from .slice_cuts import are_even
 
 _FEWEST_PIECES: Final = 2
 _MOST_OVERLAP: Final = 1.25
@@ -49,6 +51,7 @@ def shape_of(
         size_class=rows,
         clustered=clustered,
         rising=frozenset(name for name in clustered if _rises(key_bounds(pieces, name))),
+        sliced=frozenset(_sliced(pieces, columns, channels)),
         narrow=_widest(pieces) <= _NARROW_ROW,
         byte_class=size,
     )
@@ -61,7 +64,16 @@ def _stream_shape(rows: int, size: int) -> SourceShape:
 
 def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
     """The keys by which the pieces nearly separate: few pieces have values in any one range."""
-    return frozenset(column.name for column in columns if column.key and _clustered(key_bounds(pieces, column.name)))
+    keys = (column for column in columns if column.key and kinds.is_integer(column.type))
+    return frozenset(column.name for column in keys if _clustered(key_bounds(pieces, column.name)))
+
+
+def _sliced(pieces: Sequence[Piece], columns: Sequence[Column], channels: int) -> Iterator[tuple[str, Slices]]:
+    """The slices of columns between which the pieces can be cut into even parts that few pieces lie in two of."""
+    for column in columns if channels > 1 else ():
+        bounds = key_bounds(pieces, column.name) if column.slices else None
+        if bounds is not None and _clustered(bounds):
+            yield from ((column.name, slices) for slices in column.slices if are_even(bounds, channels, slices))
 
 
 def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] | None:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
+
+
+class Slices(NamedTuple):
+    """Slices of `size` units of a column's type, of which slice 0 begins at `origin`."""
+
+    size: int
+    origin: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +25,14 @@ class Column:
     `number_or_text` says that a file without types may have whole numbers here instead of text.
 
     `key` asks for the range of the column's values, where a file tells it, because the source may be cut by them.
+    `slices` asks for it, too, because the source may be cut by them between two slices of one of these kinds.
     """
 
     name: str
     type: pa.DataType
     nullable: bool
     key: bool = False
+    slices: tuple[Slices, ...] = ()
     number_or_text: bool = False
 
 

@@ -322,9 +322,19 @@ def _wanted(piece: FilePiece) -> Iterator[str]:
     if piece.keys is not None:
         name = identifier(piece.keys.column)
         if piece.keys.low is not None:
-            yield f"{name} >= {piece.keys.low:d}"
+            yield f"{name} >= {_key(piece, piece.keys.low)}"
         if piece.keys.high is not None:
-            yield f"{name} < {piece.keys.high:d}"
+            yield f"{name} < {_key(piece, piece.keys.high)}"
+
+
+def _key(piece: FilePiece, value: int) -> str:
+    """A value of the piece's key, which is a number of days or of microseconds if the key is a date or a moment."""
+    assert piece.schema is not None
+    assert piece.keys is not None
+    type_ = piece.schema.field(piece.keys.column).type
+    if kinds.is_timestamp(type_):
+        return f"make_timestamp{'' if type_.tz is None else 'tz'}({value:d}::BIGINT)"
+    return f"make_date({value:d})" if kinds.is_date(type_) else f"{value:d}"
 
 
 def _expression(column: Column, matches: Sequence[Match], piece: FilePiece, source: FileSource, bind: _Bind) -> str:

@@ -66,6 +66,7 @@ _FREED_BYTES: Final = 32 << 20
 _FREED_SHARE: Final = 16
 _MOST_FREED: Final = 512 << 20
 """Freed memory of wide rows goes back to the system after one part in so many of the task's, within these bounds."""
+_DAYS_BITS: Final = 32
 _WIDEST: Final = 256 << 10
 """Wider rows are not read ahead, because a batch of one row may be as large as the task's memory."""
 
@@ -343,8 +344,17 @@ def _may_have_rows(piece: Piece) -> bool:
 
 
 def _in_range(scanned: _Scanned, batch: pa.RecordBatch, keys: KeyRange) -> _Scanned:
-    """The rows of `scanned` whose keys, in the file's `batch`, are in the range. The keys have been checked to rise."""
-    values = batch.column(keys.column).to_numpy(zero_copy_only=False)  # a bound may be beyond what its type can hold
+    """The rows of `scanned` whose keys, in the file's `batch`, are in the range. Keys of rows with a declared order
+    have been checked to rise.
+    """
+    column = batch.column(keys.column)
+    if kinds.is_temporal(column.type):
+        column = column.view(pa.int32() if column.type.bit_width == _DAYS_BITS else pa.int64())
+    values = column.to_numpy(zero_copy_only=False)  # a bound may be beyond what its type can hold
+    if scanned.ends is None:
+        wanted = np.ones(len(values), np.bool_) if keys.low is None else values >= keys.low
+        wanted = wanted if keys.high is None else wanted & (values < keys.high)
+        return scanned._replace(rows=scanned.rows.filter(pa.array(wanted)))
     start = 0 if keys.low is None else np.count_nonzero(values < keys.low)
     stop = batch.num_rows if keys.high is None else np.count_nonzero(values < keys.high)
     return scanned._replace(rows=scanned.rows.slice(start, stop - start))

@@ -9,6 +9,7 @@ from .. import ir
 from ..ir.boolean import conjuncts
 from ..ir.types import required
 from ..ir.visit import is_column, parts, with_positions
+from .sliced_columns import sliced_column
 
 Side: TypeAlias = Literal["left", "right"]
 
@@ -87,3 +88,22 @@ def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int
     """The pairs of columns, left and right, that have to be equal for two rows to match."""
     equalities = (equality(term, width) for term in conjuncts(condition)) if condition is not None else ()
     return [pair.columns for pair in equalities if pair is not None and pair.columns is not None]
+
+
+def equal_moments(condition: ir.Expression | None, width: int) -> list[tuple[int, int]]:
+    """The pairs of columns, left and right, that have to be equal, or whose slices of one unit have to be, for two rows
+    to match: so joins compare times.
+    """
+    equalities = (equality(term, width) for term in conjuncts(condition)) if condition is not None else ()
+    pairs = (_moments(pair) for pair in equalities if pair is not None)
+    return [pair for pair in pairs if pair is not None]
+
+
+def _moments(pair: Comparison) -> tuple[int, int] | None:
+    if pair.columns is not None:
+        return pair.columns
+    left, right = sliced_column(pair.left), sliced_column(pair.right)
+    if left is None or right is None or left.slices != right.slices or left.size != 1:
+        return None
+    same = required(left.column.type) == required(right.column.type)
+    return (left.column.index, right.column.index) if same else None

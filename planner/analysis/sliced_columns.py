@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ...operators.core.column import Slices
 from .. import ir
 from ..ir import types as t
 from ..ir.arrow_types import digits, parts_of_tick, unit
@@ -22,6 +23,10 @@ class SlicedColumn:
     column: ir.Field
     size: int
     origin: int
+
+    @property
+    def slices(self) -> Slices:
+        return Slices(self.size, self.origin)
 
 
 def sliced_column(slice_: ir.Expression) -> SlicedColumn | None:
@@ -71,6 +76,10 @@ class SliceBeginning:
     size: int
     origin: int
     farthest: int
+
+    @property
+    def slices(self) -> Slices:
+        return Slices(self.size, self.origin)
 
     @property
     def is_near(self) -> bool:

@@ -15,6 +15,7 @@ from ...operators.slices import group_codes, state_joins
 from .. import ir
 from ..analysis.outer_references import OuterReferences
 from ..analysis.sliced_columns import sliced_column
+from ..ir import tree
 from ..ir import types as t
 from ..ir.arrow_types import arrow_type
 from ..ir.building import project
@@ -70,7 +71,9 @@ def sliding_operators(*, tumbling: bool = False) -> Change:
 
 def _operator(relation: ir.Relation, references: OuterReferences, tumbling: bool) -> ir.Relation:
     match relation:
-        case ir.Aggregate() if tumbling and _is_tumbling(relation) and references.of(relation).closed:
+        case ir.Aggregate() if (
+            (tumbling or _is_cut(relation)) and _is_tumbling(relation) and references.of(relation).closed
+        ):
             return _in_arrays(relation, _NUMBERS) or relation
         case ir.PartialAggregate() if is_sliced(relation) and references.of(relation).closed:
             return _in_arrays(relation, _NUMBERS) or relation
@@ -111,6 +114,20 @@ def _joins_arrays(aggregate: ir.FinalAggregate) -> bool:
     """Tests whether the aggregate joins groups that the channels have made in arrays."""
     sent = aggregate.input
     return isinstance(sent, ir.Exchange) and isinstance(sent.input, ir.DenseSlices)
+
+
+def _is_cut(aggregate: ir.Aggregate) -> bool:
+    """Tests whether each channel has all rows of its slices, which it has read itself."""
+    sliced = sliced_column(aggregate.keys[0]) if aggregate.keys else None
+    below: list[ir.Relation] = [aggregate.input]
+    while sliced is not None and below:
+        relation = below.pop()
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            if relation.cut is not None and relation.cut[2] == sliced.slices:
+                return True
+        elif not isinstance(relation, ir.Exchange):
+            below.extend(tree.inputs(relation))
+    return False
 
 
 def _is_tumbling(aggregate: ir.Aggregate) -> bool:

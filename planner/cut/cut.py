@@ -167,6 +167,7 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
         keys=making.keys,
         clustered={source: feed.clustered for source, feed in making.shape.items()},
         rising={source: feed.rising for source, feed in making.shape.items()},
+        sliced={source: feed.sliced for source, feed in making.shape.items()},
     )
     return spread(root, spreading)
 

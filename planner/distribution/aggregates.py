@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
+from ..analysis.sliced_columns import sliced_column
 from ..choose.sliding_operators import is_sliced
 from ..ir.building import columns, project
+from ..ir.types import required
 from ..ir.visit import is_column
 from ..sql.states import State, states_of
 from .alternatives import Alternative, Alternatives, Movement, Placement
@@ -50,9 +52,10 @@ class _Aggregating:
 
     def where_it_is(self) -> Iterator[Alternative]:
         """The aggregate on the channels as they are: the rows of a group are on one channel if the columns by which the
-        rows were hashed or cut are among the keys.
+        rows were hashed or cut are among the keys, or slices between which they were cut.
         """
         positions = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
+        sliced = {one.column.index: (at, one) for at, one in enumerate(map(sliced_column, self._relation.keys)) if one}
         for alternative in self._below.shares:
             if alternative.hashed and all(column in positions for column in alternative.hashed):
                 hashed = tuple(positions[column] for column in alternative.hashed)
@@ -61,6 +64,12 @@ class _Aggregating:
                 ranged = alternative.ranged._replace(column=positions[alternative.ranged.column])
                 grouped = self.over(alternative, Placement.SHARES, self._each(self._below.estimate.rows))
                 yield replace(grouped, ranged=ranged)
+            elif alternative.ranged and alternative.ranged.column in sliced:
+                at, slices = sliced[alternative.ranged.column]
+                if alternative.ranged.type is None and alternative.ranged.slices == slices.slices:
+                    ranged = alternative.ranged._replace(column=at, type=required(slices.column.type))
+                    grouped = self.over(alternative, Placement.SHARES, self._each(self._below.estimate.rows))
+                    yield replace(grouped, ranged=ranged)
 
     def in_halves(self) -> Iterator[Alternative]:
         halves = [states_of(measure) for measure in self._relation.measures]

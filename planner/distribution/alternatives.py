@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from math import ceil, fsum
 from typing import Final, NamedTuple
 
+from ...operators.core.column import Slices
 from .. import ir
 from ..ir import tree
+from ..ir.types import Type
 from .estimates import Estimate
 
 READ: Final = 6.0
@@ -58,10 +60,19 @@ class Reading(enum.Enum):
 
 
 class Ranged(NamedTuple):
-    """Rows cut by ranges of `column`: the ranges of number `ranges`."""
+    """Rows cut by ranges of `column`: the ranges of number `ranges`. No slice of `slices` lies in two of them.
+
+    If `type` is there, the column has the numbers of the slices, of a column of this type.
+    """
 
     column: int
     ranges: int
+    slices: Slices | None = None
+    type: Type | None = None
+
+    def meets(self, other: Ranged) -> bool:
+        """Tests whether rows with equal values of both columns are on one channel."""
+        return self.ranges == other.ranges and self.type is None and other.type is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

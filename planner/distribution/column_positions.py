@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .. import ir
+from ..analysis.sliced_columns import slice_beginning
+from ..ir.types import required
 from ..ir.visit import is_column
 from .alternatives import Ranged
 
@@ -37,9 +39,28 @@ def moved_columns(columns: tuple[int, ...] | None, position_of: Callable[[int], 
     return known if columns is not None and len(known) == len(columns) else None
 
 
-def moved_range(ranged: Ranged | None, position_of: Callable[[int], int | None]) -> Ranged | None:
-    moved = None if ranged is None else position_of(ranged.column)
-    return None if ranged is None or moved is None else ranged._replace(column=moved)
+def moved_range(
+    ranged: Ranged | None, position_of: Callable[[int], int | None], relation: ir.Relation
+) -> Ranged | None:
+    """The range in terms of the relation's columns: of the moments at which slices begin rather than of their
+    numbers.
+    """
+    if ranged is None:
+        return None
+    if ranged.type is not None and isinstance(relation, ir.Project):
+        begins = (at for at, moment in enumerate(relation.expressions) if _begins(moment, ranged))
+        if (begin := next(begins, None)) is not None:
+            return ranged._replace(column=begin, type=None)
+    moved = position_of(ranged.column)
+    return None if moved is None else ranged._replace(column=moved)
+
+
+def _begins(moment: ir.Expression, ranged: Ranged) -> bool:
+    """Tests whether the moments are the beginnings of the slices whose numbers are ranged."""
+    beginning = slice_beginning(moment)
+    if beginning is None or not is_column(beginning.number) or beginning.number.index != ranged.column:
+        return False
+    return beginning.slices == ranged.slices and required(moment.type) == ranged.type
 
 
 def moved_order(

@@ -244,7 +244,7 @@ class _Finding:
                 cost=alternative.cost + work * below.estimate.rows / share,
                 relation=tree.with_inputs(relation, (alternative.relation, *tree.inputs(relation)[1:])),
                 hashed=moved_columns(alternative.hashed, moved),
-                ranged=moved_range(alternative.ranged, moved),
+                ranged=moved_range(alternative.ranged, moved, relation),
                 order=order or (),
             )
 

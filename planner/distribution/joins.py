@@ -15,7 +15,7 @@ from itertools import product
 from typing import Final
 
 from .. import ir
-from ..analysis.join_terms import equal_columns
+from ..analysis.join_terms import equal_columns, equal_moments
 from ..rewrite.prune_columns import output_sides
 from .alternatives import HASHED, READ, Alternative, Alternatives, Movement, Placement, Ranged
 from .estimates import Estimate, joined
@@ -86,8 +86,9 @@ def join_alternatives(
         yield from joining.right_whole()
     if type_ in WHOLE_LEFT and is_small(left.estimate, right.estimate, movement):
         yield from joining.left_whole()
+    if not type_.marks:
+        yield from joining.both_ranged(equal_moments(condition, len(relation.left.schema)))
     if pairs and not type_.marks:
-        yield from joining.both_ranged(pairs)
         yield from joining.both_hashed(pairs)
 
 
@@ -153,7 +154,7 @@ class _Joining:
         """The join with both sides cut by the same ranges of a column that must be equal."""
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
         for left, right in product(self.left.alternatives.shares, self.right.alternatives.shares):
-            if left.ranged is None or right.ranged is None or left.ranged.ranges != right.ranged.ranges:
+            if left.ranged is None or right.ranged is None or not left.ranged.meets(right.ranged):
                 continue
             if (left.ranged.column, right.ranged.column) in pairs:
                 for of_left in self._keys_kept():

@@ -1,21 +1,42 @@
-"""The columns of sources that joins equate or aggregates group by: sources may be cut together by these columns."""
+"""The columns of sources that joins equate or aggregates group by: sources may be cut together by these columns.
+
+An aggregate may also group by slices of a column. Then sources may be cut by the column between two slices, and joins
+equate the moments at which slices begin.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ...operators.core.column import Slices
 from .. import ir
-from ..analysis.join_terms import equal_columns
+from ..analysis.join_terms import equal_moments
+from ..analysis.sliced_columns import slice_beginning, sliced_column
 from ..ir import tree
+from ..ir.types import Type, required
 from ..ir.visit import is_column, subqueries_of
 from ..ir.walk import unroll
 from ..rewrite.prune_columns import output_sides
 
-Key: TypeAlias = tuple[str, str]
-"""A source and its column."""
 
-_Origins: TypeAlias = tuple[Key | None, ...]
+class Key(NamedTuple):
+    """A column of a source, or the beginnings of these slices of it."""
+
+    source: str
+    column: str
+    slices: Slices | None = None
+
+
+class _Numbers(NamedTuple):
+    """The numbers of a column's slices. The column has this type."""
+
+    key: Key
+    type: Type
+
+
+_Origin: TypeAlias = Key | _Numbers | None
+_Origins: TypeAlias = tuple[_Origin, ...]
 
 
 def equated(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[Key, int]:
@@ -57,17 +78,17 @@ class _Finding:
     def _origins(self, relation: ir.Relation, below: Sequence[_Origins]) -> _Origins:
         match relation:
             case ir.Read() | ir.LocalFiles():
-                return tuple((relation.source, name) for name in relation.names)
+                return tuple(Key(relation.source, name) for name in relation.names)
             case ir.Project():
                 return tuple(_origin(expression, below[0]) for expression in relation.expressions)
             case ir.Aggregate():
                 keys = [_origin(key, below[0]) for key in relation.keys]
                 for key in keys:
-                    self._note(key)
+                    self._note(key.key if isinstance(key, _Numbers) else key)
                 return (*keys, *(None for _ in range(len(relation.schema) - len(keys))))
             case ir.Join() | ir.Cross():
                 if isinstance(relation, ir.Join):
-                    for left, right in equal_columns(relation.condition, len(below[0])):
+                    for left, right in equal_moments(relation.condition, len(below[0])):
                         self._equate(below[0][left], below[1][right])
                 kept = [below[0 if side is relation.left else 1] for side in output_sides(relation)]
                 origins = tuple(origin for columns in kept for origin in columns)
@@ -81,11 +102,13 @@ class _Finding:
         if key is not None:
             self._parent.setdefault(key, key)
 
-    def _equate(self, one: Key | None, other: Key | None) -> None:
-        self._note(one)
-        self._note(other)
-        if one is not None and other is not None:
-            self._parent[self._leader(one)] = self._leader(other)
+    def _equate(self, one: _Origin, other: _Origin) -> None:
+        """Note that a join equates the two. Sources that are cut alike have the same slices."""
+        keys = [key for key in (one, other) if isinstance(key, Key)]
+        for key in keys:
+            self._note(key)
+        if len(keys) > 1 and keys[0].slices == keys[1].slices:
+            self._parent[self._leader(keys[0])] = self._leader(keys[1])
 
     def _leader(self, key: Key) -> Key:
         while self._parent[key] != key:
@@ -94,5 +117,20 @@ class _Finding:
         return key
 
 
-def _origin(expression: ir.Expression, below: _Origins) -> Key | None:
-    return below[expression.index] if is_column(expression) else None
+def _origin(expression: ir.Expression, below: _Origins) -> _Origin:
+    """The origin of a column; of the numbers of a column's slices; of the moments at which numbered slices begin."""
+    if is_column(expression):
+        return below[expression.index]
+    sliced = sliced_column(expression)
+    if sliced is not None:
+        origin = below[sliced.column.index]
+        if not isinstance(origin, Key) or origin.slices is not None:
+            return None
+        return _Numbers(origin._replace(slices=sliced.slices), required(sliced.column.type))
+    beginning = slice_beginning(expression)
+    if beginning is None or not is_column(beginning.number):
+        return None
+    numbers = below[beginning.number.index]
+    if not isinstance(numbers, _Numbers) or numbers.type != required(expression.type):
+        return None
+    return numbers.key if numbers.key.slices == beginning.slices else None

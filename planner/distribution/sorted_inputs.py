@@ -161,7 +161,7 @@ def _both_ranged(
     for one, two in product(left.shares, right.shares):
         if not (one.order and two.order and one.ranged and two.ranged):
             continue
-        if one.ranged.ranges == two.ranged.ranges and (one.ranged.column, two.ranged.column) in pairs:
+        if one.ranged.meets(two.ranged) and (one.ranged.column, two.ranged.column) in pairs:
             yield replace(one, hashed=None), replace(two, hashed=None)
 
 

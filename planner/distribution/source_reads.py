@@ -9,6 +9,7 @@ from typing import Final
 from .. import ir
 from .alternatives import BYTE, READ, Alternative, Placement, Ranged, Reading
 from .estimates import Estimate
+from .origins import Key
 from .spreading import Spreading
 
 _OPEN: Final = 3e6
@@ -28,16 +29,25 @@ def read_alternatives(
         yield Alternative(placement=Placement.SHARES, cost=_OPEN + cost / spreading.channels, relation=relation)
     clusters = _clusters(relation, spreading)
     for at, name in enumerate(relation.names):
-        ranges = spreading.keys.get((relation.source, name))
+        ranges = spreading.keys.get(Key(relation.source, name))
         if ranges is not None and name in clusters:
             yield Alternative(
                 placement=Placement.SHARES,
                 cost=_OPEN + cost / spreading.channels * _CUT,
-                relation=replace(relation, cut=(name, ranges)),
+                relation=replace(relation, cut=(name, ranges, None)),
                 ranged=Ranged(at, ranges),
                 order=relation.order,
                 in_turn=bool(relation.order),
                 reading=reading,
+            )
+    for name, slices in () if relation.order else sorted(spreading.sliced.get(relation.source, ())):
+        ranges = spreading.keys.get(Key(relation.source, name, slices))
+        if ranges is not None and name in relation.names:
+            yield Alternative(
+                placement=Placement.SHARES,
+                cost=_OPEN + cost / spreading.channels * _CUT,
+                relation=replace(relation, cut=(name, ranges, slices)),
+                ranged=Ranged(relation.names.index(name), ranges, slices),
             )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ...operators.core.column import Slices
 from .. import ir
 from ..analysis.facts import FactTable
 from ..ir.visit import beneath, relations
@@ -19,9 +20,9 @@ class Spreading:
 
     `kept` are relations computed once for the task; every channel reads them. `keys` are the columns by which
     sources may be cut, with the number of their ranges; a source is cut if `clustered` has the column, and a source
-    with a declared order only if `rising` has it. Several channels have to save `least_saved` nanoseconds by the
-    estimates. `ranges` says that sorted rows can be cut into ranges. `bytes` are those of each source's rows, where
-    they are known.
+    with a declared order only if `rising` has it. It is cut between slices of a column if `sliced` has both. Several
+    channels have to save `least_saved` nanoseconds by the estimates. `ranges` says that sorted rows can be cut into
+    ranges. `bytes` are those of each source's rows, where they are known.
     """
 
     channels: int
@@ -36,6 +37,7 @@ class Spreading:
     keys: Mapping[Key, int] = field(default_factory=dict)
     clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
     rising: Mapping[str, Collection[str]] = field(default_factory=dict)
+    sliced: Mapping[str, Collection[tuple[str, Slices]]] = field(default_factory=dict)
 
     def rows_below(self, relation: ir.Relation) -> float:
         """The number of rows of all sources that the relation reads."""

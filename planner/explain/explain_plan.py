@@ -190,8 +190,14 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         ],
         "reads": list(source.plan_paths),
         "files": [item.path for item in source.items],
-        "reader": "Parquet files: DuckDB, inside the fragment; anything else: through Arrow",
+        "reader": _reader(source),
     }
+
+
+def _reader(source: PlannedSource) -> str:
+    sliced = " and ".join(column.name for column in source.columns if column.slices)
+    ranges = f", with ranges of {sliced} for the channels if row groups hardly overlap in it" if sliced else ""
+    return f"Parquet files: DuckDB, inside the fragment{ranges}; anything else: through Arrow"
 
 
 def _called(loop: ir.Rounds) -> dict[str, str]:

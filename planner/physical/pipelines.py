@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, assert_never
 import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
-from ...operators.core.column import Column
+from ...operators.core.column import Column, Slices
 from ...operators.duckdb.long_values import LongColumn
 from ...operators.duckdb.loop_resources import LoopBound
 from ...operators.duckdb.statement import Ordered
@@ -44,13 +44,15 @@ class SourceShape:
     """The shape of a source. `size_class` is the power of ten (with several channels, of two) at or above the number of
     sealed rows, 0 for none; `byte_class` is that of their bytes, 0 with one channel. `clustered` are the columns whose
     values lie in ranges that hardly overlap between pieces; `rising` are those of them whose ranges also rise from
-    piece to piece. `narrow`: any 2,048 rows are few bytes.
+    piece to piece. `sliced` are the columns whose ranges lie so that the source can be cut into even parts between
+    these slices. `narrow`: any 2,048 rows are few bytes.
     """
 
     feed: Feed
     size_class: int
     clustered: frozenset[str] = frozenset()
     rising: frozenset[str] = frozenset()
+    sliced: frozenset[tuple[str, Slices]] = frozenset()
     narrow: bool = False
     byte_class: int = 0
 
@@ -77,7 +79,7 @@ class ScanNode:
     plan_path: str
     whole: bool = False
     parted: bool = False
-    cut: tuple[str, int] | None = None
+    cut: tuple[str, int, Slices | None] | None = None
     order: tuple[Order, ...] = ()
 
 
@@ -95,7 +97,7 @@ class FileInput:
     columns: tuple[Column, ...]
     plan_path: str
     whole: bool = False
-    cut: tuple[str, int] | None = None
+    cut: tuple[str, int, Slices | None] | None = None
     full_cardinality: bool = False
 
 

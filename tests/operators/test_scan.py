@@ -7,6 +7,7 @@ import gzip
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from pyarrow import orc
 
 from tidegate.operators.core.column import Column
 from tidegate.operators.core.operator import Operator
-from tidegate.operators.core.piece import FilePiece, InlinePiece
+from tidegate.operators.core.piece import FilePiece, InlinePiece, KeyRange
 from tidegate.operators.core.row_reader import reader_of
 from tidegate.operators.sources.formats import text_blocks
 from tidegate.operators.sources.scan import Scan
@@ -594,3 +595,22 @@ def test_a_null_inside_a_value_whose_own_type_has_none_is_refused_with_its_row(a
     with pytest.raises(SplitError, match=r"row 1 \(counted from 0\)") as refused:
         scanned(columns, pieces_of(tmp_path / "f.arrows", tmp_path, columns))
     assert refused.value.reason == "COLUMN_VALUE"
+
+
+@pytest.mark.parametrize("type_", [pa.int64(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")], ids=str)
+@pytest.mark.parametrize(("low", "high"), [(-2, 3), (None, 0), (0, None), (None, None), (9, None)])
+def test_rows_in_no_order_are_read_in_a_range_of_a_key(
+    tmp_path: Path, type_: pa.DataType, low: int | None, high: int | None
+) -> None:
+    numbers = [4, -3, 0, 2, -2, 3, -1, 0]
+    whole = pa.array(numbers, pa.int32() if type_.bit_width == 32 else pa.int64())
+    pq.write_table(pa.table({"t": whole.view(type_), "n": numbers}), tmp_path / "rows.parquet")
+    wanted = [Column(name=name, type=kind, nullable=True, key=True) for name, kind in (("t", type_), ("n", pa.int64()))]
+    pieces = [
+        replace(piece, key_bounds=(("t", -3, 4),), keys=KeyRange(column="t", low=low, high=high))
+        for piece in pieces_of(tmp_path / "rows.parquet", tmp_path, wanted)
+        if isinstance(piece, FilePiece)
+    ]
+    rows = [row["n"] for row in scanned(wanted, pieces)]
+    in_range = [n for n in numbers if (low is None or n >= low) and (high is None or n < high)]
+    assert rows == in_range

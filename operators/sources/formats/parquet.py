@@ -46,6 +46,8 @@ _FEW_BYTES: Final = 8 * BATCH_BYTES
 #: The rows of a file that DuckDB decodes together.
 VECTOR_ROWS: Final = 2_048
 _FILES_KEPT: Final = 64
+#: The farthest moments, before and after 1970, at which a file may be cut.
+_FARTHEST: Final = {pa.date32().id: 1 << 30, pa.timestamp("us").id: 1 << 61}
 
 
 class _Sizes(NamedTuple):
@@ -382,9 +384,9 @@ def _with_key_bounds(
     names = Names(schema.names)
     bounds_by_name: dict[str, list[tuple[int, int]]] = {}
     for column in columns:
-        index = names.position(column.name) if column.key else None
+        index = names.position(column.name) if column.key or column.slices else None
         leaf = None if index is None else footer.positions.get(schema.field(index).name)
-        if index is None or leaf is None or not pa.types.is_integer(schema.field(index).type):
+        if index is None or leaf is None or not _is_counted(schema.field(index).type, column.type):
             continue
         bounds = _bounds(footer, leaf, schema.field(index).type)
         if bounds is not None:
@@ -395,6 +397,13 @@ def _with_key_bounds(
     return tuple(replace(piece, key_bounds=tuple(_of_rows(piece, starts, bounds_by_name))) for piece in pieces)
 
 
+def _is_counted(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tests whether the column's bounds are whole numbers of the wanted type's units, as statements compare them."""
+    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(wanted):
+        return bool(type_.unit == wanted.unit == "us" and (type_.tz is None) == (wanted.tz is None))
+    return bool(pa.types.is_integer(type_) or (pa.types.is_date32(type_) and pa.types.is_date32(wanted)))
+
+
 def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, int]] | None:
     bounds = []
     for group in footer.groups:
@@ -402,10 +411,16 @@ def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, in
         if chunk_bounds is None or group.chunks[leaf].nulls != 0:
             return None
         low, high = (whole_number(bound, footer.leaves[leaf], type_) for bound in chunk_bounds)
-        if low is None or high is None:
+        if low is None or high is None or not _is_near(low, high, type_):
             return None
         bounds.append((low, high))
     return bounds
+
+
+def _is_near(low: int, high: int, type_: pa.DataType) -> bool:
+    """Tests whether moments are so near to 1970 that statements can name the ones behind them, too."""
+    farthest = _FARTHEST.get(type_.id)
+    return farthest is None or -farthest <= low <= high <= farthest
 
 
 def _of_rows(

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
+from tidegate.operators.core.column import Slices
 from tidegate.planner import ir
 from tidegate.planner.distribution import alternatives as ways
 from tidegate.planner.physical.pipelines import (
@@ -76,7 +77,7 @@ def reads(physical_plan: PhysicalPlan) -> dict[str, str]:
     return {node.source: "whole" if node.whole else "range" if node.cut else "share" for node in nodes}
 
 
-def cuts(physical_plan: PhysicalPlan) -> set[tuple[str, int] | None]:
+def cuts(physical_plan: PhysicalPlan) -> set[tuple[str, int, Slices | None] | None]:
     nodes = [node for pipeline in physical_plan.pipelines for node in walk(pipeline.root)]
     return {node.cut for node in nodes if isinstance(node, ScanNode)}
 
@@ -90,7 +91,7 @@ def test_sorted_files_are_read_in_ranges_of_their_first_column_without_an_exchan
     physical_plan = physical(relation)
     assert channels(physical_plan) == [2]
     assert moved(physical_plan) == []
-    assert cuts(physical_plan) == {("k", 0)}
+    assert cuts(physical_plan) == {("k", 0, None)}
 
 
 def test_rows_merged_at_the_root_need_no_statement_above() -> None:
