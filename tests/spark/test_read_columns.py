@@ -82,3 +82,10 @@ def test_a_schema_that_would_read_other_values_is_refused_by_the_name_of_its_col
     with pytest.raises(Refused, match=f"Spark reads (a )?column {column!r}") as refused:
         check_columns(StructType.fromDDL(schema), RESULT)
     assert refused.value.reason == "RESULT_CHANGED"
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_schema_that_names_a_column_twice_is_refused_by_its_name() -> None:
+    with pytest.raises(Refused, match="column 'k' twice") as refused:
+        check_columns(StructType.fromDDL("k BIGINT, v DOUBLE, k BIGINT"), RESULT)
+    assert refused.value.reason == "UNSUPPORTED_COLUMN"

@@ -179,10 +179,32 @@ def test_a_task_that_ends_while_partitions_are_planned_is_made_anew(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader: Any = reader_of(client, tmp_path)
-    with ending_first(reader._begin, client) as begun:
-        monkeypatch.setattr(reader, "_begin", begun)
+    with ending_first(reader._create, client) as begun:
+        monkeypatch.setattr(reader, "_create", begun)
         parts = reader.partitions()
         assert pa.Table.from_batches(batch for part in parts for batch in reader.read(part)) == ROWS
+
+
+@pytest.mark.parametrize("change", ["other values", "another name", "a file more"])
+def test_files_that_have_changed_before_a_task_is_made_anew_are_refused_though_the_result_has_as_many_rows(
+    client: Client, tmp_path: Path, change: str
+) -> None:
+    file = tmp_path / "rows.parquet"
+    reader = reader_of(client, tmp_path, partitions=2, **{"table.a": tmp_path})
+    first, second = reader.partitions()
+    assert pa.Table.from_batches(reader.read(first)) == ROWS.slice(0, 1_500_000)
+    client.task(client.tasks()[0].id).delete()
+    match change:
+        case "other values":
+            pq.write_table(pa.table({"n": range(1, 3_000_001)}), file)
+        case "another name":
+            file.rename(tmp_path / "others.parquet")
+        case _:
+            pq.write_table(ROWS.slice(0, 0), tmp_path / "more.parquet")
+    with pytest.raises(Refused, match="load the DataFrame again") as refused:
+        list(reader.read(second))
+    assert refused.value.reason == "RESULT_CHANGED"
+    assert client.tasks() == []
 
 
 OVERFLOW = plan(doubled(read("a", "n"), 1), "n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -31,8 +32,14 @@ _AGAIN: Final = (
 
 def check_columns(wanted: StructType, result: pa.Schema) -> None:
     """Raise `Refused` if a table of Spark's catalog, or a schema that was given, has columns, or fields of structs in
-    them, that the result lacks, or has of a kind in which Spark would read other values.
+    them, that the result lacks, or has of a kind in which Spark would read other values, or names a column twice.
     """
+    if twice := [name for name, times in Counter(wanted.names).items() if times > 1]:
+        raise Refused(
+            f"Spark would read column {twice[0]!r} twice, and tells columns of a data source apart by their names: name "
+            "each column once in .schema(...)",
+            reason="UNSUPPORTED_COLUMN",
+        )
     missing = [name for name in wanted.names if name not in result.names]
     if missing:
         raise Refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -128,19 +129,27 @@ class ResultOf:
             raise AssertionError("an epoch of a task is read as it is")
         return part_of(self.plan, schema, self.columns, self.limit)
 
-    def begin(self, plan: PlanBytes, request: str, service: RemoteService) -> str:
-        """Make the task of this request, unless it is there, with one sealed epoch.
+    def create(self, plan: PlanBytes, request: str, service: RemoteService) -> str:
+        """Make the task of this request, unless it is there."""
+        return self._create(service, plan, request).id
+
+    def fill(self, service: RemoteService, task: str) -> None:
+        """Seal the tables' files as the task's epoch, unless it is done.
 
         The tables' files are fed. (What is computed from tables that a task is made with runs on one channel.)
         """
-        info = self._create(service, plan, request)
         try:
-            fill(service, info.id, self.tables.items())
+            fill(service, task, self.tables.items())
         except TidegateError:
             with suppress(TidegateError):
-                service.delete_task(info.id)
+                service.delete_task(task)
             raise
-        return info.id
+
+    def files(self, service: RemoteService, task: str) -> str:
+        """A digest of the names, sizes and times of the tables' files, as far as an answer lists them."""
+        found = [_files(service, task, name, split) for name, split in self.tables.items()]
+        seen = [(file.path, file.size, file.version, file.folders) for files in found for file in files]
+        return hashlib.sha256(repr(seen).encode()).hexdigest()[:32]
 
     def _create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
         if plan is None:
@@ -197,9 +206,14 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
         self._plan = self._result.part(self._whole)
         self._request = secrets.token_hex(16)
 
+    def _create(self, service: RemoteService) -> str:
+        return self._result.create(self._plan, self._request, service)
+
     def _begin(self, service: RemoteService) -> str:
-        """The task, made unless it has been made."""
-        return self._result.begin(self._plan, self._request, service)
+        """The task, made unless it has been made, with its epoch."""
+        task = self._create(service)
+        self._result.fill(service, task)
+        return task
 
     def partitions(self) -> list[InputPartition]:
         wanted: Sequence[Range | FileRows | Share] | None
@@ -207,15 +221,17 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
             if (wanted := self._result.shares(self._plan, service)) is not None:
                 check_columns(self._schema, self._result.selected(self._whole))
                 return list(map(InputPartition, wanted))
-            wanted = looked_at(service, self._begin, partial(self._parts_of, service))
+            wanted = looked_at(service, self._create, partial(self._parts_of, service))
         return [InputPartition(part) for part in wanted]
 
     def _parts_of(self, service: RemoteService, task: str) -> Sequence[Range | FileRows]:
         try:
             check_columns(self._schema, service.get_task(task).schema)
+            files = self._result.files(service, task)  # before they are read: they may change
+            self._result.fill(service, task)
             if self._result.options.result_files:
                 return files_of(task, barrier_of(service, task).files)
-            return ranges(result_of(service, task), self._result.partitions)
+            return ranges(result_of(service, task, files), self._result.partitions)
         except TidegateError:  # there is nothing to read
             with suppress(TidegateError):
                 service.delete_task(task)
@@ -230,7 +246,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
                 case FileRows() as file:
                     rows = SharedFiles(service, self._begin, kept_seconds).read(file)
                 case wanted:
-                    rows = SharedResult(service, self._begin, kept_seconds).read(wanted)
+                    rows = SharedResult(service, self._begin, kept_seconds, self._result.files).read(wanted)
             yield from _in_types(rows, self._schema)
 
 

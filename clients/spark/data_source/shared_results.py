@@ -58,11 +58,13 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a task: so many rows, which belong to this run of its epoch."""
+    """The result of a task: so many rows, which belong to this run of its epoch, and are computed from these files."""
 
     task: str
     total: int
     run: int
+    files: str = ""
+    """A digest of the names, sizes and times of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,17 @@ def looked_at(service: RemoteService, begin: Callable[[RemoteService], str], loo
 class SharedResult:
     """The result of a task that `begin` makes or finds: the same one for all who ask under the task's name."""
 
-    def __init__(self, service: RemoteService, begin: Callable[[RemoteService], str], kept_seconds: float) -> None:
+    def __init__(
+        self,
+        service: RemoteService,
+        begin: Callable[[RemoteService], str],
+        kept_seconds: float,
+        files: Callable[[RemoteService, str], str] = lambda *_: "",
+    ) -> None:
         self._service = service
         self._begin = begin
         self._kept_seconds = kept_seconds
+        self._files = files
 
     def read(self, wanted: Range) -> Generator[pa.RecordBatch]:
         """The rows of a partition. If the task is deleted meanwhile, the rest comes from the task that follows it."""
@@ -124,14 +133,21 @@ class SharedResult:
         task = self._begin(self._service)
         if task == wanted.task:
             return wanted
+        if self._files(self._service, task) != wanted.files:
+            self._give_up(task)
+            raise _changed("the files that the plan reads have changed since Spark planned its partitions")
         now = result_of(self._service, task)
         if now.total != wanted.total:
-            raise Refused(
+            self._give_up(task)
+            raise _changed(
                 f"the plan's result had {wanted.total:,} rows when Spark planned its partitions, and has {now.total:,} "
-                "now: the files that it reads have changed; load the DataFrame again",
-                reason="RESULT_CHANGED",
+                "now: the files that it reads have changed"
             )
         return now
+
+    def _give_up(self, task: str) -> None:
+        with suppress(TidegateError):
+            self._service.delete_task(task)
 
     @contextmanager
     def reading(self, task: str, reader: Reader) -> Iterator[None]:
@@ -158,10 +174,10 @@ class SharedResult:
                 self._service.get_task(task)
 
 
-def result_of(service: RemoteService, task: str) -> Result:
+def result_of(service: RemoteService, task: str, files: str = "") -> Result:
     """The result of the task's epoch, once it is complete."""
     run = _run(service, task)
-    return Result(task, barrier_of(service, task, run).rows, run)
+    return Result(task, barrier_of(service, task, run).rows, run, files)
 
 
 def _run(service: RemoteService, task: str) -> int:
@@ -176,11 +192,14 @@ def _run(service: RemoteService, task: str) -> int:
 
 
 def computed_again() -> Refused:
-    return Refused(
+    return _changed(
         "the service was started again since Spark planned the partitions, and the plan's result may have other rows "
-        "now: load the DataFrame again",
-        reason="RESULT_CHANGED",
+        "now"
     )
+
+
+def _changed(why: str) -> Refused:
+    return Refused(f"{why}: load the DataFrame again", reason="RESULT_CHANGED")
 
 
 def barrier_of(service: RemoteService, task: str, run: int = 0) -> Barrier:
