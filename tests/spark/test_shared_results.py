@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.errors import NotFound, Refused, TaskFailed
-from tidegate.proto.values import FileSplit, Reader, ResultFile, TaskOptions
+from tidegate.proto.values import Barrier, FileSplit, Reader, ResultFile, TaskOptions, TaskPhase
 from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.shared_files import FileRows, SharedFiles
 from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges, result_of
@@ -245,6 +245,17 @@ def test_a_file_of_a_result_that_an_executor_cannot_open_is_refused(tmp_path: Pa
     with pytest.raises(Refused, match="--spark-staging") as refused:
         list(SharedFiles(service, lambda _: "t", KEPT_SECONDS).read(FileRows("t", 0, file, Reader(1, 1))))
     assert refused.value.reason == "RESULT_FILE_UNSEEN"
+
+
+def test_a_file_of_a_result_that_was_computed_again_from_changed_files_is_refused(tmp_path: Path) -> None:
+    file = ResultFile(path=str(tmp_path / "part"), rows=1)
+    info = SimpleNamespace(state=TaskPhase.RUNNING, statistics=SimpleNamespace(output_rows=0))
+    barrier = Barrier(epoch=1, rows=0, files=(file,))
+    service: Any = SimpleNamespace(get_task=lambda _: info, next=lambda *_, **__: [barrier])
+    result = SharedFiles(service, lambda _: "second", KEPT_SECONDS, lambda *_: "after")
+    with pytest.raises(Refused, match="load the DataFrame again") as refused:
+        list(result.read(FileRows("first", 0, file, Reader(1, 1), "before")))
+    assert refused.value.reason == "RESULT_CHANGED"
 
 
 @pytest.mark.parametrize("changed", [False, True])

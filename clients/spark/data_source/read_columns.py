@@ -36,8 +36,8 @@ def check_columns(wanted: StructType, result: pa.Schema) -> None:
     """
     if twice := [name for name, times in Counter(wanted.names).items() if times > 1]:
         raise Refused(
-            f"Spark would read column {twice[0]!r} twice, and tells columns of a data source apart by their names: name "
-            "each column once in .schema(...)",
+            f"Spark would read column {twice[0]!r} twice, and tells columns of a data source apart by their names: "
+            "name each column once in .schema(...)",
             reason="UNSUPPORTED_COLUMN",
         )
     missing = [name for name in wanted.names if name not in result.names]

@@ -230,7 +230,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
             files = self._result.files(service, task)  # before they are read: they may change
             self._result.fill(service, task)
             if self._result.options.result_files:
-                return files_of(task, barrier_of(service, task).files)
+                return files_of(task, barrier_of(service, task).files, files)
             return ranges(result_of(service, task, files), self._result.partitions)
         except TidegateError:  # there is nothing to read
             with suppress(TidegateError):
@@ -244,7 +244,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
                 case Share() as share:
                     rows = share_rows(service, self._plan, share)
                 case FileRows() as file:
-                    rows = SharedFiles(service, self._begin, kept_seconds).read(file)
+                    rows = SharedFiles(service, self._begin, kept_seconds, self._result.files).read(file)
                 case wanted:
                     rows = SharedResult(service, self._begin, kept_seconds, self._result.files).read(wanted)
             yield from _in_types(rows, self._schema)

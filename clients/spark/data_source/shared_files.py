@@ -20,24 +20,32 @@ from .shared_results import SharedResult, barrier_of, looked_at
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """The rows of one of the files of a result that `task` has computed first."""
+    """The rows of one of the files of a result that `task` has computed first, from the files of a digest."""
 
     task: str
     at: int
     file: ResultFile
     reader: Reader
+    computed_from: str = ""
 
 
-def files_of(task: str, files: Sequence[ResultFile]) -> list[FileRows]:
+def files_of(task: str, files: Sequence[ResultFile], computed_from: str) -> list[FileRows]:
     """The partitions of a result: a file each, in order."""
-    return [FileRows(task, at, file, Reader(at + 1, len(files))) for at, file in enumerate(files)]
+    return [FileRows(task, at, file, Reader(at + 1, len(files)), computed_from) for at, file in enumerate(files)]
 
 
 class SharedFiles:
     """The result of a task that `begin` makes or finds."""
 
-    def __init__(self, service: RemoteService, begin: Callable[[RemoteService], str], kept_seconds: float) -> None:
+    def __init__(
+        self,
+        service: RemoteService,
+        begin: Callable[[RemoteService], str],
+        kept_seconds: float,
+        files: Callable[[RemoteService, str], str] = lambda *_: "",
+    ) -> None:
         self._service = service
+        self._files = files
         self._begin = begin
         self._shared = SharedResult(service, begin, kept_seconds)
 
@@ -61,8 +69,9 @@ class SharedFiles:
             ) from unseen
 
     def _again(self, task: str, wanted: FileRows) -> ResultFile:
+        same = self._files(self._service, task) == wanted.computed_from
         files = barrier_of(self._service, task).files
-        if wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
+        if not same or wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
             raise Refused(
                 "the plan's result has other rows than when Spark planned its partitions: the files that it reads "
                 "have changed; load the DataFrame again",
