@@ -147,8 +147,8 @@ class ResultOf:
 
     def files(self, service: RemoteService, task: str) -> str:
         """A digest of the names, sizes and times of the tables' files, as far as an answer lists them."""
-        found = [_files(service, task, name, split) for name, split in self.tables.items()]
-        seen = [(file.path, file.size, file.version, file.folders) for files in found for file in files]
+        listed = [_files(service, task, name, split) for name, split in self.tables.items()]
+        seen = [(file.path, file.size, file.version, file.folders) for files in listed for file in files]
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:32]
 
     def _create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
