@@ -133,7 +133,7 @@ class DenseGroups:
         domain, (_, last) = self._domain, self._seen[0]
         totals = self._totals()
         self._clear()
-        there = np.flatnonzero(totals.rows[: domain.end(last)])
+        there = np.flatnonzero(totals.rows[: domain.end(last)] != 0)
         types = schema.types[len(self._keys) :]
         for begin in range(0, len(there), at_once):
             at = there[begin : begin + at_once]

@@ -22,7 +22,7 @@ _AHEAD: Final = 8
 """Arrays of more keys have room for so many times the slices of the first rows: the system clears the pages of such
 large arrays when they are first used, and to move to a larger array costs a copy.
 """
-_SLACK: Final = 16
+_SLACK: Final = 64
 """There are places for keys beyond the first ones, of one part in so many of their range on each side."""
 
 

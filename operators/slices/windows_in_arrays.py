@@ -71,7 +71,7 @@ class WindowsInArrays:
             columns = self._columns[chosen]
             totals = self._totals.changed(lambda cells: self._slid(cells, columns))  # noqa: B023 - at once
             keys = self._values_of([codes[chosen] for codes in self._codes], schema)
-            there = np.flatnonzero(totals.rows)
+            there = np.flatnonzero(totals.rows != 0)
             for first in range(0, len(there), BLOCK_ROWS):
                 at = there[first : first + BLOCK_ROWS]
                 owners = at // self._windows
