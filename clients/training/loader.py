@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -59,6 +58,7 @@ from .packing import POSITION, SEGMENT, Pack
 from .shard_runs import ShardRuns
 from .sources.loader_tasks import LoaderTasks
 from .sources.training_splits import ROW, SPLIT
+from .sources.uninterrupted import at_its_end, uninterrupted
 from .split_reader import SplitReader
 from .training_source import Data, TrainingSource
 
@@ -170,7 +170,7 @@ class Loader(Closing):
         self._constants: dict[str, Any] | None = None
         self._turn = 0
         self._open: list[Reading] = []
-        weakref.finalize(self, _close, self._open)
+        at_its_end(self, partial(_close, self._open))
 
     @property
     def position(self) -> Position:
@@ -301,7 +301,7 @@ class Loader(Closing):
     def close(self) -> None:
         """Delete the loader's tasks, and end its thread. A new loop over the loader goes on, with other tasks."""
         self._turn += 1
-        _close(self._open)
+        uninterrupted(partial(_close, self._open))
 
     # How batches are read
 
@@ -346,13 +346,17 @@ class Loader(Closing):
         """The reading from the position on. One that is open has come to this position."""
         if not self._open:
             reader = self._reader()
+            closes = reader.close
             try:
                 runs = self._runs(reader, self._position, self._epochs, self._meter, self._wanted)
-                self._check_turn(turn)  # another thread that has closed the loader has not seen this reader
+                reading = Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter)
+                closes = reading.close
+                reading.start()
+                self._check_turn(turn)  # another thread that has closed the loader has not seen this reading
+                self._open.append(reading)
             except BaseException:
-                reader.close()
+                uninterrupted(closes)
                 raise
-            self._open.append(Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter))
         return self._open[0]
 
     def _reader(self) -> SplitReader:

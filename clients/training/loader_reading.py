@@ -32,6 +32,11 @@ class Reading:
         self._took = 0
         self._lot = max(1, batches // LOTS)
 
+    def start(self) -> None:
+        """Begin to build ahead, if this reading does."""
+        if self._prefetch is not None:
+            self._prefetch.start()
+
     @property
     def task(self) -> Task:
         """A task that reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from ..epoch import Epoch
 from ..proto.errors import EpochError, NotFound, TidegateError
 from ..task import Task
 from .sources.training_splits import TrainingSplit
+from .sources.uninterrupted import uninterrupted
 
 AHEAD_EPOCHS: Final = 4
 AHEAD_ROWS: Final = 262_144
@@ -50,7 +52,7 @@ class _Fed(NamedTuple):
 
 
 class SplitReader(Closing):
-    """Up to `count` tasks of one plan, made when they are needed. `close` deletes them."""
+    """Up to `count` tasks of one plan, made when they are needed. `close` deletes them, also one that is being made."""
 
     def __init__(self, create_task: Callable[[], Task], count: int) -> None:
         self._create_task = create_task
@@ -58,13 +60,15 @@ class SplitReader(Closing):
         self._closed = False
         self._row_bytes = AHEAD_BYTES / AHEAD_ROWS  # of the last result
         self._tasks: list[tuple[Task, Iterator[Epoch]]] = []
-        self._task(0)
-        self._ahead = min(AHEAD_EPOCHS, count * self.task.options.max_pending_epochs)
 
     @property
     def task(self) -> Task:
         """The first task."""
-        return self._tasks[0][0]
+        return self._task(0)[0]
+
+    @cached_property
+    def _ahead(self) -> int:
+        return min(AHEAD_EPOCHS, self._count * self.task.options.max_pending_epochs)
 
     def worth_an_epoch(self, splits: Sequence[TrainingSplit]) -> int:
         """The number of the first of these splits that are best read as one epoch."""
@@ -141,11 +145,14 @@ class SplitReader(Closing):
     def _task(self, number: int) -> tuple[Task, Iterator[Epoch]]:
         """The task of an epoch, made if it is the first that the task reads."""
         if number == len(self._tasks) < self._count:
-            task = self._create_task()
-            self._tasks.append((task, task.epochs()))
-            if self._closed:  # by another thread, which has not seen this task
-                task.delete()
+            uninterrupted(self._add_task)
         return self._tasks[number % self._count]
+
+    def _add_task(self) -> None:
+        task = self._create_task()
+        self._tasks.append((task, task.epochs()))
+        if self._closed:  # by another thread, which has not seen this task
+            task.delete()
 
     def close(self) -> None:
         self._closed = True

@@ -26,6 +26,9 @@ class Prefetch:
         self._bytes = 0.0
         self._closed = False
         self._thread = threading.Thread(target=self._build, name="tidegate-training", daemon=True)
+
+    def start(self) -> None:
+        """Begin to build."""
         self._thread.start()
 
     def next_run(self) -> Run | None:
@@ -55,7 +58,7 @@ class Prefetch:
 
     def join(self) -> None:
         """Wait for the end of the thread, which comes when its work fails because the task is gone."""
-        if self._thread is not threading.current_thread():
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._thread.join()
 
     def _build(self) -> None:

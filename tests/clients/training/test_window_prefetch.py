@@ -60,6 +60,7 @@ def quiet(prefetch: Prefetch, builder: Builder, count: int) -> bool:
 def test_no_more_is_built_ahead_than_the_bounds_and_one_run(batches: int, size: int, ahead: int) -> None:
     builder = Builder()
     prefetch = Prefetch(iter(builder), batches, size)
+    prefetch.start()
     assert quiet(prefetch, builder, ahead)
     assert prefetch.next_run() is not None
     prefetch.took(BATCHES, SIZE)
@@ -70,6 +71,7 @@ def test_no_more_is_built_ahead_than_the_bounds_and_one_run(batches: int, size: 
 
 def test_runs_come_in_order_and_then_the_end() -> None:
     prefetch = Prefetch(iter(Builder(3)), 10**9, 10**9)
+    prefetch.start()
     numbers = [run.ready[0].batch.number for run in iter(prefetch.next_run, None)]
     assert numbers == [0, 1, 2]
     assert prefetch.next_run() is None
@@ -77,6 +79,7 @@ def test_runs_come_in_order_and_then_the_end() -> None:
 
 def test_an_error_comes_after_the_runs_before_it() -> None:
     prefetch = Prefetch(iter(Builder(1, ValueError("broken"))), 10**9, 10**9)
+    prefetch.start()
     assert prefetch.next_run() is not None
     for _ in range(2):
         with pytest.raises(ValueError, match="broken"):
@@ -86,6 +89,7 @@ def test_an_error_comes_after_the_runs_before_it() -> None:
 def test_a_thread_that_waits_for_its_user_ends_when_it_is_closed() -> None:
     builder: Any = Builder()
     prefetch = Prefetch(iter(builder), 1, 1)
+    prefetch.start()
     assert quiet(prefetch, builder, 1)
     prefetch.close()
     prefetch.join()

@@ -1,0 +1,112 @@
+"""Ctrl-C at the worst moment, and processes that end: a loader leaves no task and no thread."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidegate
+from tidegate.client import Client
+from tidegate.training import Loader
+from tidegate.training.loader_reading import Reading
+from tidegate.training.sources.uninterrupted import uninterrupted
+from tidegate.training.window_prefetch import Prefetch
+
+from ...waiting import until
+from .conftest import numbers
+
+
+def loader(client: Client, folder: Path, **options: Any) -> Loader:
+    return Loader(client, numbers(), {"samples": folder}, batch_size=16, **options)
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, before: bool = False) -> None:
+    """Let the first call of a method be interrupted: when it has done its work, or before."""
+    method, calls = getattr(owner, name), []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        result = None if before and len(calls) == 1 else method(*args, **kwargs)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait(0.01)  # in the main thread the signal ends this, and the result is lost
+        return method(*args, **kwargs) if before and len(calls) == 1 else result
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def is_clean(client: Client) -> bool:
+    building = [thread for thread in threading.enumerate() if thread.name.startswith("tidegate-training")]
+    return not client.tasks() and not building
+
+
+@pytest.mark.parametrize("prefetch", [0, 50])
+def test_ctrl_c_while_a_task_is_made_leaves_none(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, prefetch: int
+) -> None:
+    whole = loader(client, folder, prefetch=prefetch)
+    with monkeypatch.context() as patched:
+        interrupted(patched, Client, "create_task")
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(whole))
+    until(lambda: is_clean(client))
+    assert sum(batch.rows for batch in whole) == sum(batch.rows for batch in loader(client, folder))
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Prefetch, "__init__"), (Prefetch, "start"), (Reading, "__init__")])
+def test_ctrl_c_while_a_loop_begins_leaves_no_task_and_no_thread(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    whole = loader(client, folder, prefetch=2)
+    with monkeypatch.context() as patched:
+        interrupted(patched, owner, name)
+        with pytest.raises(KeyboardInterrupt):
+            next(iter(whole))
+    until(lambda: is_clean(client))
+
+
+def test_ctrl_c_while_a_loop_ends_leaves_no_task(client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = loader(client, folder, prefetch=0)
+    with monkeypatch.context() as patched:
+        interrupted(patched, tidegate.Task, "delete", before=True)
+        with pytest.raises(KeyboardInterrupt):
+            list(whole)
+    until(lambda: is_clean(client))
+
+
+def test_an_error_of_work_without_interruption_is_that_of_the_work() -> None:
+    def work() -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        uninterrupted(work)
+
+
+def left(address: str, folder: Path) -> None:
+    """A process that ends in the middle of a loop."""
+    client = tidegate.connect(address)
+    batches = iter(loader(client, folder, prefetch=0))
+    next(batches)
+    KEPT.append((client, batches))
+
+
+KEPT: list[Any] = []
+"""What lives until the process ends."""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_process_that_ends_deletes_its_tasks(client: Client, folder: Path, method: str) -> None:
+    if client.address is None:
+        pytest.skip("a service in this process serves no others")
+    context: Any = multiprocessing.get_context(method)
+    process = context.Process(target=left, args=(client.address, folder))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert client.tasks() == []
