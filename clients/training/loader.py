@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -168,7 +169,7 @@ class Loader(Closing):
         self._position = Position()
         self._meter = Meter()
         self._constants: dict[str, Any] | None = None
-        self._turn = 0
+        self._turn, self._closing = 0, threading.Lock()
         self._open: list[Reading] = []
         at_its_end(self, partial(_close, self._open))
 
@@ -300,7 +301,8 @@ class Loader(Closing):
 
     def close(self) -> None:
         """Delete the loader's tasks, and end its thread. A new loop over the loader goes on, with other tasks."""
-        self._turn += 1
+        with self._closing:
+            self._turn += 1
         uninterrupted(partial(_close, self._open))
 
     # How batches are read
@@ -352,8 +354,9 @@ class Loader(Closing):
                 reading = Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter)
                 closes = reading.close
                 reading.start()
-                self._check_turn(turn)  # another thread that has closed the loader has not seen this reading
-                self._open.append(reading)
+                with self._closing:  # another thread that closes the loader has done so, or finds the reading
+                    self._check_turn(turn)
+                    self._open.append(reading)
             except BaseException:
                 uninterrupted(closes)
                 raise

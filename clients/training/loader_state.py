@@ -73,7 +73,7 @@ def skipped_of(state: Mapping[str, Any]) -> Sequence[int]:
     skipped = state.get("skipped")
     if not isinstance(skipped, list) or not all(map(_is_count, skipped)):
         raise InvalidRequest(
-            f"the state's skipped splits must be a list of whole numbers from 0 on: {skipped!r:.200}",
+            f"the state's skipped splits must be a list of whole numbers from 0 to 2**63 - 1: {skipped!r:.200}",
             reason="BAD_STATE",
         )
     if skipped and [state.get(name, 1) for name in ("shards", "turns")] != [1, 1]:

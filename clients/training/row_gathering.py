@@ -119,9 +119,9 @@ def _groups(columns: Columns) -> Sequence[Columns]:
 
 
 def _has_numbers(parts: Sequence[Values]) -> bool:
-    """True for a column with one number, or another value of as many bytes, in each row."""
-    return all(
-        isinstance(part, np.ndarray) and part.ndim == 1 and part.itemsize in _BITS and part.flags.c_contiguous
+    """True for a column of one type with one number, or another value of as many bytes, in each row."""
+    return all(isinstance(part, np.ndarray) for part in parts) and all(
+        part.dtype == parts[0].dtype and part.ndim == 1 and part.itemsize in _BITS and part.flags.c_contiguous
         for part in parts
     )
 

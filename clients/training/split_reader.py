@@ -155,6 +155,9 @@ class SplitReader(Closing):
             task.delete()
 
     def close(self) -> None:
+        uninterrupted(self._close)
+
+    def _close(self) -> None:
         self._closed = True
         for task, _ in tuple(self._tasks):
             with contextlib.suppress(TidegateError):  # the server is gone, and the task with it

@@ -55,11 +55,11 @@ def test_rows_are_those_of_each_column_alone(two_threads: bool, sizes: list[int]
             assert rows.flags.writeable
 
 
-def test_a_column_in_one_part_beside_others_is_gathered_by_itself() -> None:
-    columns = [[np.arange(3), np.arange(3, 5)], [np.arange(5) * 10], [np.arange(100, 102), np.arange(102, 105)]]
-    positions = np.array([4, 0, 3, 1, 2])
-    taken = gathered(columns, positions, two_threads=False)
-    assert [rows.tolist() for rows in taken] == [[4, 0, 3, 1, 2], [40, 0, 30, 10, 20], [104, 100, 103, 101, 102]]
+@pytest.mark.parametrize("kinds", [("i8", "f8"), ("M8[us]", "i8")])
+def test_numbers_of_one_type_are_not_taken_for_those_of_another(kinds: tuple[str, str]) -> None:
+    parts = [np.arange(WORTH_BYTES // 8).astype(kind) for kind in kinds]
+    with pytest.raises(TypeError):
+        gathered([parts], np.array([0, len(parts[0])]), two_threads=False)
 
 
 @pytest.mark.parametrize("rows", [WORTH_BYTES // 8, 100])
