@@ -22,7 +22,7 @@ from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.executor.service.spark_entry import SparkPlace
 from tidegate.executor.spark.staged_files import StagedRows
-from tidegate.proto.values import Barrier, Committed
+from tidegate.proto.values import AddRequest, Barrier, Committed, Transaction
 from tidegate.spark.data_source.catalog_tables import with_options
 from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.writing import Sent, Sink
@@ -438,6 +438,32 @@ def test_a_sink_refuses_every_output_mode_but_append(
         to_task = writer.option("server", address).option("task", task.id).option("source", "a")
         with pytest.raises(Exception, match=why):
             to_task.option("checkpointLocation", str(tmp_path / "query")).start().awaitTermination()
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_batch_that_the_task_has_is_done_where_the_service_goes_before_it_drops_the_other_uploads(
+    repeats: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the write failed, its user would write the rows again, under another name."""
+    added: list[int] = []
+
+    class Gone:
+        def last_transaction(self, *_: str) -> Committed | None:
+            return Committed(version=3 if repeats else 2, epoch=7)
+
+        def transact(self, _: str, named: Transaction, request: AddRequest) -> None:
+            added.append(named.version)
+
+        def drop_uploads(self, *_: str) -> None:
+            raise tidegate.Unavailable("the service does not answer")
+
+        def close(self) -> None:
+            """Close nothing."""
+
+    monkeypatch.setattr(Sink, "service", lambda _: closing(Gone()))
+    sink = Sink(access=Access(address="localhost:1"), task="t", source="s", seals=True, wait=0.0, timeout=1.0)
+    sink.commit_batch([Sent(0, ("1.upload.arrow",))], "a", 3, "group", gaps=False)
+    assert added == ([] if repeats else [3])
 
 
 @pytest.mark.parametrize("has", [True, False])

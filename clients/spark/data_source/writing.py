@@ -7,7 +7,7 @@ leaves uploads in the job's group that no split names, and those are dropped wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ...proto.errors import InvalidRequest, NotFound
+from ...proto.errors import InvalidRequest, NotFound, TidegateError
 from ...proto.values import AddRequest, FileSplit, Seal, Transaction
 from ...transport.access import Access
 from ...transport.remote import RemoteService
@@ -81,7 +81,10 @@ class Sink:
         group: str,
         follows: int | None = None,
     ) -> None:
-        """Add the uploads in these messages, in the order of partitions, and drop all others of the group."""
+        """Add the uploads in these messages, in the order of partitions, and drop all others of the group.
+
+        A write that has taken effect does not fail where the others cannot be dropped: the service removes them later.
+        """
         sent = sorted(
             (message for message in messages if isinstance(message, Sent)), key=lambda message: message.partition
         )
@@ -94,7 +97,8 @@ class Sink:
             except NotFound as lost:  # the service has started again
                 if lost.reason != "UPLOAD_GONE" or not self._has(service, named):
                     raise
-            service.drop_uploads(self.task, group)
+            with suppress(TidegateError):
+                service.drop_uploads(self.task, group)
 
     def _has(self, service: RemoteService, transaction: Transaction) -> bool:
         last = service.last_transaction(self.task, transaction.application)
@@ -113,7 +117,8 @@ class Sink:
         with self.service() as service:
             last = service.last_transaction(self.task, application)
         if repeated(last, self.task, application, batch) is not None:
-            self.abort(group)
+            with suppress(TidegateError):
+                self.abort(group)
         else:
             self.commit(messages, application, batch, group, batch_before(batch, gaps=gaps))
 
