@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 import tidegate
 import tidegate.spark
@@ -23,7 +23,7 @@ from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.executor.service.spark_entry import SparkPlace
 from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.proto.values import AddRequest, Barrier, Committed, Transaction
-from tidegate.spark.data_source.catalog_tables import with_options
+from tidegate.spark.data_source.catalog_tables import options_to_read, with_options
 from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.writing import Sent, Sink
 from tidegate.task import Task
@@ -194,6 +194,15 @@ def test_what_a_table_of_the_catalog_cannot_do_is_refused(in_catalog: SparkSessi
         in_catalog.table("pairs").collect()
     with pytest.raises(tidegate.InvalidRequest, match="a result without columns cannot be a table"):
         with_options(StructType(), {})
+
+
+def test_options_of_a_table_last_until_its_first_column_is_dropped() -> None:
+    options = {"server": "host:1", "plan": "totals.json"}
+    columns = with_options(StructType([StructField("k", LongType()), StructField("n", LongType())]), options)
+    assert options_to_read({"limit": "3"}, columns) == options | {"limit": "3"}
+    assert options_to_read({}, StructType(list(reversed(columns)))) == options
+    with pytest.raises(tidegate.InvalidRequest, match="until ALTER TABLE drops or replaces the first column"):
+        options_to_read({}, StructType(columns[1:]))
 
 
 def test_a_table_without_options_gets_them_in_each_query(

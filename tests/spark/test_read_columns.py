@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.proto.errors import Refused
 from tidegate.spark.data_source.read_columns import check_columns
@@ -27,6 +27,13 @@ RESULT = pa.schema(
         "l": pa.list_(CODED),
     }
 )
+
+
+def test_a_query_that_reads_some_columns_of_a_table_learns_that_spark_reads_all_of_them() -> None:
+    """As `SELECT k FROM name WITH (columns = 'k')` does: Spark asks for the columns that CREATE TABLE found."""
+    table = StructType([StructField("k", LongType()), StructField("n", LongType())])
+    with pytest.raises(Refused, match=r"'n', .*; WITH \(columns = ...\) can leave out no column of a table"):
+        check_columns(table, pa.schema({"k": pa.int64()}))
 
 
 @pytest.mark.usefixtures("spark")  # parses schemas

@@ -45,7 +45,8 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 def options_to_read(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
     """The options of a read: the query's own, and without a plan or task among them those of the table of this schema.
 
-    Raises `InvalidRequest` for a table that was created with columns, so that Spark has asked for no schema.
+    Raises `InvalidRequest` for a table that was created with columns, so that Spark has asked for no schema, and for
+    one that has lost its first column.
     """
     if _WHICH & options.keys():
         return options
@@ -55,8 +56,9 @@ def options_to_read(options: Mapping[str, str], schema: StructType) -> Mapping[s
             return {**kept, **options}
     raise InvalidRequest(
         "there is nothing to read: this table of Spark's catalog has no options, because Spark keeps them only if "
-        "CREATE TABLE names no columns: write CREATE TABLE name USING tidegate OPTIONS (server ..., plan ...), or name "
-        "the options in the query: SELECT ... FROM name WITH (server = ..., plan = ...)",
+        "CREATE TABLE names no columns, and only until ALTER TABLE drops or replaces the first column: write CREATE OR "
+        "REPLACE TABLE name USING tidegate OPTIONS (server ..., plan ...), or name the options in the query: "
+        "SELECT ... FROM name WITH (server = ..., plan = ...)",
         reason="UNKNOWN_OPTION",
     )
 

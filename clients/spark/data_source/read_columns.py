@@ -44,7 +44,7 @@ def check_columns(wanted: StructType, result: pa.Schema) -> None:
     if missing:
         raise Refused(
             f"Spark reads a column {missing[0]!r}, which the result does not have; it has: {', '.join(result.names)}: "
-            f"{_AGAIN}",
+            f"{_AGAIN}; WITH (columns = ...) can leave out no column of a table, so name the columns in CREATE TABLE",
             reason="RESULT_CHANGED",
         )
     for field in wanted:
