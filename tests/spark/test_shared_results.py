@@ -17,10 +17,10 @@ from pyspark.sql.datasource import DataSourceReader
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.errors import NotFound, Refused, TaskFailed
-from tidegate.proto.values import Barrier, FileSplit, Reader, ResultFile, TaskOptions, TaskPhase
+from tidegate.proto.values import FileSplit, Reader, ResultFile, TaskOptions
 from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.shared_files import FileRows, SharedFiles
-from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges, result_of
+from tidegate.spark.data_source.shared_results import Range, Result, SharedResult, ranges, result_of
 from tidegate.transport.access import Access
 from tidegate.transport.remote import RemoteService
 from tidegate.transport.result_streams import FlightConnection
@@ -108,10 +108,15 @@ def begin(tmp_path: Path) -> Callable[[RemoteService], str]:
     return begin
 
 
+def no_files(*_: object) -> str:
+    """The digest of the files of a plan that reads none."""
+    return ""
+
+
 def shared(client: Client, begin: Callable[[RemoteService], str]) -> tuple[SharedResult, list[Range]]:
     service = client._service
     assert isinstance(service, RemoteService)
-    return SharedResult(service, begin, KEPT_SECONDS), ranges(result_of(service, begin(service)), 2)
+    return SharedResult(service, begin, KEPT_SECONDS, no_files), ranges(result_of(service, begin(service)), 2)
 
 
 def test_readers_share_a_task_and_it_ends_with_the_last_of_them(
@@ -171,7 +176,7 @@ def test_a_task_that_ends_before_a_reader_has_seen_it_is_made_anew(
     result, parts = shared(client, begin)
     client.task(client.tasks()[0].id).delete()
     with ending_first(begin, client) as begun:
-        result = SharedResult(client._service, begun, KEPT_SECONDS)  # type: ignore[arg-type]
+        result = SharedResult(client._service, begun, KEPT_SECONDS, no_files)  # type: ignore[arg-type]
         assert pa.Table.from_batches(batch for part in parts for batch in result.read(part)) == ROWS
 
 
@@ -243,19 +248,40 @@ def test_a_file_of_a_result_that_an_executor_cannot_open_is_refused(tmp_path: Pa
         (tmp_path / "part").mkdir()
     service: Any = SimpleNamespace(get_task=lambda _: None)
     with pytest.raises(Refused, match="--spark-staging") as refused:
-        list(SharedFiles(service, lambda _: "t", KEPT_SECONDS).read(FileRows("t", 0, file, Reader(1, 1))))
+        list(SharedFiles(service, lambda _: "t", KEPT_SECONDS, no_files).read(FileRows("t", 0, file, Reader(1, 1))))
     assert refused.value.reason == "RESULT_FILE_UNSEEN"
 
 
 def test_a_file_of_a_result_that_was_computed_again_from_changed_files_is_refused(tmp_path: Path) -> None:
     file = ResultFile(path=str(tmp_path / "part"), rows=1)
-    info = SimpleNamespace(state=TaskPhase.RUNNING, statistics=SimpleNamespace(output_rows=0))
-    barrier = Barrier(epoch=1, rows=0, files=(file,))
-    service: Any = SimpleNamespace(get_task=lambda _: info, next=lambda *_, **__: [barrier])
+    deleted: list[str] = []
+    service: Any = SimpleNamespace(delete_task=deleted.append)  # it is not asked for the result
     result = SharedFiles(service, lambda _: "second", KEPT_SECONDS, lambda *_: "after")
     with pytest.raises(Refused, match="load the DataFrame again") as refused:
         list(result.read(FileRows("first", 0, file, Reader(1, 1), "before")))
     assert refused.value.reason == "RESULT_CHANGED"
+    assert deleted == ["second"]
+
+
+@pytest.mark.parametrize("of_files", [False, True])
+def test_a_result_whose_files_are_gone_has_changed_and_is_tried_once(tmp_path: Path, of_files: bool) -> None:
+    tried: list[int] = []
+
+    def begin(_: RemoteService) -> str:
+        tried.append(1)
+        raise NotFound("rows.parquet does not exist", reason="FILE_NOT_FOUND")
+
+    service: Any = SimpleNamespace()
+    rows: Iterator[pa.RecordBatch]
+    if of_files:
+        file = ResultFile(path=str(tmp_path / "part"), rows=1)
+        rows = SharedFiles(service, begin, KEPT_SECONDS, no_files).read(FileRows("t", 0, file, Reader(1, 1)))
+    else:
+        rows = SharedResult(service, begin, KEPT_SECONDS, no_files).read(Range(Result("t", 1, 1), 0, 1, Reader(1, 1)))
+    with pytest.raises(Refused, match=r"have changed .*\(rows\.parquet does not exist\)") as refused:
+        list(rows)
+    assert refused.value.reason == "RESULT_CHANGED"
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -292,5 +318,5 @@ def remote(service: Restarts) -> Iterator[RemoteService]:
 
 
 def values(server: RemoteService, task: str, part: Range) -> list[int]:
-    read_part = SharedResult(server, lambda _: task, KEPT_SECONDS).read(part)
+    read_part = SharedResult(server, lambda _: task, KEPT_SECONDS, no_files).read(part)
     return [value for some in read_part for value in some.column(0).to_pylist()]

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
+from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError, Unavailable
 from ...proto.source_names import check_fed
 from ...proto.spark_frames import in_type_of_spark
 from ...proto.values import FileSplit, FoundFile, PlanBytes, TaskInfo
@@ -25,7 +25,7 @@ from ...transport.remote import RemoteService
 from .plan_parts import part_of
 from .read_columns import check_columns
 from .shared_files import FileRows, SharedFiles, files_of
-from .shared_results import Range, Rows, SharedResult, barrier_of, batches, fill, looked_at, ranges, result_of
+from .shared_results import Range, Rows, SharedResult, at_live_task, barrier_of, batches, fill, ranges, result_of
 from .table_shares import Share, parts_of, reads_row_by_row, share_rows
 
 _ALL_COLUMNS: Final = ("*",)
@@ -140,6 +140,8 @@ class ResultOf:
         """
         try:
             fill(service, task, self.tables.items())
+        except (Unavailable, Exhausted):
+            raise  # others may read the task
         except TidegateError:
             with suppress(TidegateError):
                 service.delete_task(task)
@@ -221,7 +223,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
             if (wanted := self._result.shares(self._plan, service)) is not None:
                 check_columns(self._schema, self._result.selected(self._whole))
                 return list(map(InputPartition, wanted))
-            wanted = looked_at(service, self._create, partial(self._parts_of, service))
+            wanted = at_live_task(service, self._create, partial(self._parts_of, service))
         return [InputPartition(part) for part in wanted]
 
     def _parts_of(self, service: RemoteService, task: str) -> Sequence[Range | FileRows]:

@@ -15,7 +15,7 @@ from ...proto.arrow.validation import each_validated
 from ...proto.errors import Refused
 from ...proto.values import Reader, ResultFile
 from ...transport.remote import RemoteService
-from .shared_results import SharedResult, barrier_of, looked_at
+from .shared_results import SharedResult, as_planned, at_live_task, barrier_of, changed, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,22 @@ class SharedFiles:
         service: RemoteService,
         begin: Callable[[RemoteService], str],
         kept_seconds: float,
-        files: Callable[[RemoteService, str], str] = lambda *_: "",
+        files: Callable[[RemoteService, str], str],
     ) -> None:
         self._service = service
-        self._files = files
         self._begin = begin
-        self._shared = SharedResult(service, begin, kept_seconds)
+        self._kept_seconds = kept_seconds
+        self._shared = SharedResult(service, begin, kept_seconds, files)
 
     def read(self, wanted: FileRows) -> Generator[pa.RecordBatch]:
         """The rows of a partition. If the task was deleted, it is made anew: it has the same rows in as many files."""
-        task, source = looked_at(self._service, self._begin, partial(self._opened, wanted))
-        with source, self._shared.reading(task, wanted.reader), pa.ipc.open_stream(source) as reader:
+        with as_planned():
+            task, source = at_live_task(self._service, self._begin, partial(self._opened, wanted))
+        with (
+            source,
+            reading(self._service, task, wanted.reader, self._kept_seconds),
+            pa.ipc.open_stream(source) as reader,
+        ):
             yield from each_validated(reader)
 
     def _opened(self, wanted: FileRows, task: str) -> tuple[str, pa.MemoryMappedFile]:
@@ -69,12 +74,12 @@ class SharedFiles:
             ) from unseen
 
     def _again(self, task: str, wanted: FileRows) -> ResultFile:
-        same = self._files(self._service, task) == wanted.computed_from
+        self._shared.check_files(task, wanted.computed_from)
         files = barrier_of(self._service, task).files
-        if not same or wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
-            raise Refused(
-                "the plan's result has other rows than when Spark planned its partitions: the files that it reads "
-                "have changed; load the DataFrame again",
-                reason="RESULT_CHANGED",
+        if wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
+            self._shared.give_up(task)
+            raise changed(
+                "the plan's result has other rows than when Spark planned its partitions: the files that it reads have "
+                "changed"
             )
         return files[wanted.at]

@@ -39,6 +39,9 @@ EPOCH: Final = 1
 KEPT_SECONDS: Final = 60.0
 """The time that a task stays when nobody reads it any more, and not all of its partitions were read."""
 
+FILES_CHANGED: Final = "the files that the plan reads have changed since Spark planned its partitions"
+
+_CHANGED: Final = frozenset({"FILE_CHANGED", "FILE_MISSING", "FILE_NOT_FOUND", "NOT_A_FILE"})
 _WAIT: Final = 5.0
 _ATTEMPTS: Final = 3
 
@@ -83,13 +86,16 @@ def ranges(result: Result, count: int) -> list[Range]:
     return [Range(result, bounds[part], bounds[part + 1], Reader(part + 1, count)) for part in range(count)]
 
 
-def looked_at(service: RemoteService, begin: Callable[[RemoteService], str], look: Callable[[str], T]) -> T:
-    """Return what `look` finds at the task that `begin` makes or finds, also if another query's reader ends the task
-    meanwhile.
+def at_live_task(service: RemoteService, begin: Callable[[RemoteService], str], look: Callable[[str], T]) -> T:
+    """Return what `look` finds at the task that `begin` makes or finds. If another query's reader ends the task
+    meanwhile, `begin` makes another one.
     """
     for _ in range(_ATTEMPTS - 1):
-        with suppress(NotFound):
+        try:
             return look(begin(service))
+        except NotFound as gone:
+            if gone.reason != "UNKNOWN_TASK":
+                raise
     return look(begin(service))
 
 
@@ -101,7 +107,7 @@ class SharedResult:
         service: RemoteService,
         begin: Callable[[RemoteService], str],
         kept_seconds: float,
-        files: Callable[[RemoteService, str], str] = lambda *_: "",
+        files: Callable[[RemoteService, str], str],
     ) -> None:
         self._service = service
         self._begin = begin
@@ -113,15 +119,16 @@ class SharedResult:
         row, left = wanted.first, _ATTEMPTS
         while True:
             try:
-                result = self._result(wanted.result)
-                with self.reading(result.task, wanted.reader):
+                with as_planned():
+                    result = self._result(wanted.result)
+                with as_planned(), reading(self._service, result.task, wanted.reader, self._kept_seconds):
                     for batch in batches(self._service, Rows(result.task, EPOCH, row, wanted.end, result.run)):
                         row, left = row + batch.num_rows, _ATTEMPTS
                         yield batch
                 return
-            except NotFound:
+            except NotFound as gone:
                 left -= 1
-                if not left:
+                if not left or gone.reason != "UNKNOWN_TASK":
                     raise
             except OutOfRange as restarted:
                 if restarted.reason != "EPOCH_RESTARTED":
@@ -133,45 +140,64 @@ class SharedResult:
         task = self._begin(self._service)
         if task == wanted.task:
             return wanted
-        if self._files(self._service, task) != wanted.files:
-            self._give_up(task)
-            raise _changed("the files that the plan reads have changed since Spark planned its partitions")
+        self.check_files(task, wanted.files)
         now = result_of(self._service, task)
         if now.total != wanted.total:
-            self._give_up(task)
-            raise _changed(
+            self.give_up(task)
+            raise changed(
                 f"the plan's result had {wanted.total:,} rows when Spark planned its partitions, and has {now.total:,} "
                 "now: the files that it reads have changed"
             )
         return now
 
-    def _give_up(self, task: str) -> None:
+    def check_files(self, task: str, computed_from: str) -> None:
+        """Raise `Refused`, and let the task go, unless it reads the files of this digest."""
+        if self._files(self._service, task) != computed_from:
+            self.give_up(task)
+            raise changed(FILES_CHANGED)
+
+    def give_up(self, task: str) -> None:
+        """Delete the task, which has other rows."""
         with suppress(TidegateError):
             self._service.delete_task(task)
 
-    @contextmanager
-    def reading(self, task: str, reader: Reader) -> Iterator[None]:
-        """A context in which the task is not idle. The partition is read at its end, also where Spark ends it early."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._touch, args=(task, ended), daemon=True)
-        thread.start()
-        try:
-            yield
-        except GeneratorExit:
-            self._read(task, reader)
+
+@contextmanager
+def reading(service: RemoteService, task: str, reader: Reader, kept_seconds: float) -> Iterator[None]:
+    """A context in which the task is not idle. The partition is read at its end, also where Spark ends it early."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_touch, args=(service, task, kept_seconds, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    except GeneratorExit:
+        _end_reading(service, task, reader)
+        raise
+    finally:
+        ended.set()
+    _end_reading(service, task, reader)
+
+
+def _end_reading(service: RemoteService, task: str, reader: Reader) -> None:
+    with suppress(TidegateError):  # the server deletes the task later, when it is idle
+        service.delete_task(task, reader)
+
+
+def _touch(service: RemoteService, task: str, kept_seconds: float, ended: threading.Event) -> None:
+    while not ended.wait(kept_seconds / 4 or KEPT_SECONDS):
+        with suppress(TidegateError):
+            service.get_task(task)
+
+
+@contextmanager
+def as_planned() -> Iterator[None]:
+    """A context whose errors about files that have changed, or are gone, say that the result has changed."""
+    try:
+        yield
+    except TidegateError as error:
+        if error.reason not in _CHANGED:
             raise
-        finally:
-            ended.set()
-        self._read(task, reader)
-
-    def _read(self, task: str, reader: Reader) -> None:
-        with suppress(TidegateError):  # the server deletes the task later, when it is idle
-            self._service.delete_task(task, reader)
-
-    def _touch(self, task: str, ended: threading.Event) -> None:
-        while not ended.wait(self._kept_seconds / 4 or KEPT_SECONDS):
-            with suppress(TidegateError):
-                self._service.get_task(task)
+        raise changed(f"{FILES_CHANGED} ({error})") from error
 
 
 def result_of(service: RemoteService, task: str, files: str = "") -> Result:
@@ -192,13 +218,13 @@ def _run(service: RemoteService, task: str) -> int:
 
 
 def computed_again() -> Refused:
-    return _changed(
+    return changed(
         "the service was started again since Spark planned the partitions, and the plan's result may have other rows "
         "now"
     )
 
 
-def _changed(why: str) -> Refused:
+def changed(why: str) -> Refused:
     return Refused(f"{why}: load the DataFrame again", reason="RESULT_CHANGED")
 
 

@@ -21,7 +21,7 @@ from google.protobuf.json_format import MessageToJson
 from substrait.proto import Plan
 
 from ...proto.allocator import tune_allocator
-from ...proto.errors import Refused, TidegateError
+from ...proto.errors import TidegateError
 from ...proto.service import Service
 from ...proto.values import (
     Capabilities,
@@ -33,7 +33,7 @@ from ...proto.values import (
     TaskOptions,
 )
 from ...transport.remote import RemoteService
-from .shared_results import EPOCH, Rows, SharedResult, batches, fill
+from .shared_results import EPOCH, FILES_CHANGED, Rows, as_planned, batches, changed, fill, reading
 
 LEAST_BYTES: Final = 32 << 20
 """Smaller tables are worth no engine in the executors."""
@@ -44,7 +44,6 @@ take fresh memory, which costs more than to decode them. The task reads no file 
 
 _CLOCK: Final = ("executionContextVariable", "execution_context_variable")
 _BY_ROW: Final = ("read ", "project", "filter")
-_CHANGED: Final = frozenset({"FILE_CHANGED", "FILE_MISSING", "FILE_NOT_FOUND", "NOT_A_FILE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,36 +117,18 @@ def share_rows(service: RemoteService, plan: PlanBytes, share: Share) -> Generat
     """The rows of a share, computed here if this process sees the files, else by the service."""
     if not share.parts:
         return
-    with _as_planned(), _here(plan, share) as own:
+    with as_planned(), _here(plan, share) as own:
         if own is not None:
             yield from _read(*own)
             return
         task = _begun(service, plan, share)
         try:
-            with SharedResult(service, lambda _: task, share.options.idle_seconds).reading(task, Reader(1, 1)):
+            with reading(service, task, Reader(1, 1), share.options.idle_seconds):
                 yield from _read(service, task)
         except TidegateError:
             with suppress(TidegateError):
                 service.delete_task(task)  # Spark's next attempt makes another one
             raise
-
-
-@contextmanager
-def _as_planned() -> Iterator[None]:
-    try:
-        yield
-    except TidegateError as changed:
-        if changed.reason not in _CHANGED:
-            raise
-        raise _changed(changed) from changed
-
-
-def _changed(why: object) -> Refused:
-    return Refused(
-        "the files that the plan reads have changed since Spark planned its partitions: load the DataFrame again "
-        f"({why})",
-        reason="RESULT_CHANGED",
-    )
 
 
 def _read(service: Service, task: str) -> Iterator[pa.RecordBatch]:
@@ -205,4 +186,4 @@ def _begun(service: Service, plan: PlanBytes, share: Share) -> str:
 def _check_ending(service: Service, task: str, source: str, part: Part) -> None:
     files = service.find_files(task, source, replace(part.split, rows=None), pieces=True)
     if [file.ending for file in files] != [part.ending]:
-        raise _changed(f"{part.split.path} has the same size and time as before, and other last bytes")
+        raise changed(f"{FILES_CHANGED} ({part.split.path} is another one, or cannot be opened any more)")
