@@ -210,7 +210,7 @@ def sql_type(type_: pa.DataType) -> str | None:
 
 
 def contiguous(pieces: Sequence[FilePiece]) -> Iterator[FilePiece]:
-    """The pieces, with neighbours that continue each other in the same file joined into one."""
+    """The pieces, with neighbours that continue each other in the same file, in one range of keys, joined into one."""
     run: list[FilePiece] = []
     for piece in pieces:
         if run and not _continues(run[-1], piece):
@@ -238,7 +238,8 @@ def _joined(run: Sequence[FilePiece]) -> FilePiece:
 def _continues(left: FilePiece, right: FilePiece) -> bool:
     if left.rows is None or right.rows is None or left.path != right.path or left.origin != right.origin:
         return False
-    return left.rows[1] == right.rows[0] and left.version == right.version and left.schema is right.schema
+    alike = left.version == right.version and left.schema is right.schema and left.keys == right.keys
+    return alike and left.rows[1] == right.rows[0]
 
 
 def define(

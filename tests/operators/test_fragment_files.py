@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from tidegate.operators.core.column import Column
 from tidegate.operators.core.operator import Operator
-from tidegate.operators.core.piece import FilePiece, Piece
+from tidegate.operators.core.piece import FilePiece, KeyRange, Piece
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.statement import Statement
@@ -113,6 +113,14 @@ def test_pieces_out_of_order_and_twice_are_read_as_they_are_given(instance: Inst
     path = write(root / "f.parquet", pa.table({"x": range(10)}), row_group_size=3)
     pieces = open_pieces(expand(FileSplit(path=str(path), row_groups=(2, 0)), [str(root)], "split 1"))
     assert [row["x"] for row in read(instance, X, [*pieces, *pieces])] == [6, 7, 8, 0, 1, 2] * 2
+
+
+def test_neighbours_in_different_ranges_of_a_key_are_read_each_in_its_own(instance: Instance, root: Path) -> None:
+    path = write(root / "f.parquet", pa.table({"x": range(10)}), row_group_size=5)
+    [file] = (piece for piece in pieces_of(path, root, X) if isinstance(piece, FilePiece))
+    low, high = KeyRange(column="x", low=None, high=3), KeyRange(column="x", low=7, high=None)
+    pieces = [replace(file, rows=(0, 5), keys=low), replace(file, rows=(5, 10), keys=high)]
+    assert [row["x"] for row in read(instance, X, pieces)] == [0, 1, 2, 7, 8, 9]
 
 
 def test_the_next_epoch_has_its_own_files(instance: Instance, root: Path) -> None:
