@@ -3,7 +3,9 @@
 It gives the windows that `SlidingWindows` gives of the groups of `DenseSlices`, in the same order. Where all rows are
 in arrays, and all states are counts and sums, windows are made of the arrays, and no group becomes a row.
 
-Empty input: no rows. Barrier: all input is read before the first row comes out. Memory: that of both operators.
+Empty input: no rows. Barrier: all input is read before the first row comes out. Memory: that of both operators, or the
+arrays of `DenseSlices` with words for the windows of one combination of keys, of which there are at most as many as
+places in such an array, or for about 65,536 slices and windows of several ones.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class DenseWindows(DenseSlices):
         instance: Instance,
         plan_path: str = "",
     ) -> None:
+        assert groups.whole is None, "windows are made of parts of groups"
         super().__init__(
             input_schema, groups=groups, schema=states, size_class=size_class, instance=instance, plan_path=plan_path
         )

@@ -30,6 +30,7 @@ class NumberedGroups:
 
     def __init__(self, keys: Sequence[GroupKey], states: Sequence[GroupState], room: int) -> None:
         self._dense = DenseGroups(keys, states, room)
+        self._room = room
         self._values = {at: _Values() for at, key in enumerate(keys) if key.numbered}
         self._columns = {at: keys[at].column for at in self._values}
         self._added = {state.values for state in states if state.values is not None}
@@ -68,13 +69,14 @@ class NumberedGroups:
 
     def windows(self, types: Sequence[pa.DataType], length: int, step: int) -> WindowsInArrays | None:
         """The windows of `length` slices, `step` slices apart, of the groups so far, whose keys have these types: the
-        first key is a slice's number. None where they have to be made of the groups' rows.
+        first key is a slice's number. None where they have to be made of the groups' rows, such as where one
+        combination of keys may have more windows than there is room for groups.
         """
         table = self._dense.table()
         if table is None:
             return None
         named = {at - 1: values.of for at, values in self._values.items()}
-        windows = WindowsInArrays(table, types[1:], named, length, step)
+        windows = WindowsInArrays(table, types[1:], named, length, step, self._room)
         return windows if windows.pays else None
 
 

@@ -23,32 +23,34 @@ Named = Mapping[int, Callable[[pa.Array], pa.Array]]
 
 _FARTHEST: Final = 1 << 61
 _ADDED: Final = frozenset({"sum", "count"})
-_MOST_WINDOWS: Final = 1 << 22
 _SPARSE: Final = 8
 """Arrays are worth it if they have at most so many places for each window."""
 
 
 class WindowsInArrays:
     """The windows of a table of groups whose states are counts and sums. Window n is `length` slices long, and begins
-    with slice n * `step`. Key number n of the table has numbers of values if n is in `named`, and `types` otherwise.
+    with slice n * `step`. No combination of keys has more than `most` windows. Key number n of the table has numbers of
+    values if n is in `named`, and `types` otherwise.
 
-    Where they do not `pay`, there are no windows to be had: a window may have numbers beyond 64 bits, or states that
-    are not added up; or most places of windows have no group.
+    Where they do not `pay`, there are no windows to be had: there may be more of them, or numbers beyond 64 bits, or
+    states that are not added up; or most places of windows have no group.
     """
 
-    def __init__(self, table: GroupTable, types: Sequence[pa.DataType], named: Named, length: int, step: int) -> None:
+    def __init__(
+        self, table: GroupTable, types: Sequence[pa.DataType], named: Named, length: int, step: int, most: int
+    ) -> None:
         self._totals = table.totals
         self._keys = table.keys
         self._types = types
         self._named = named
-        slices = len(table.totals.rows)
+        self._slices = slices = len(table.totals.rows)
         last = table.first + slices - 1
         self._first = (table.first - length) // step + 1
         self._windows = max(last // step - self._first + 1, 0)
         self.pays = (
             all(state.function in _ADDED for state in table.totals.states)
             and max(abs(table.first), abs(last)) + length + step < _FARTHEST
-            and self._windows <= _MOST_WINDOWS
+            and self._windows <= most
         )
         if not self.pays:
             return
@@ -65,7 +67,7 @@ class WindowsInArrays:
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The windows that have a group, by their groups' keys, then by number: in columns of these types."""
-        at_once = max(1, BLOCK_ROWS // max(self._windows, 1))
+        at_once = max(1, BLOCK_ROWS // max(self._windows, self._slices, 1))
         for begin in range(0, len(self._columns), at_once):
             chosen = slice(begin, begin + at_once)
             columns = self._columns[chosen]
@@ -92,8 +94,7 @@ class WindowsInArrays:
 
     def _slid(self, cells: Words, columns: Places) -> Words:
         """The sums of windows over these columns of an array: one column after the other."""
-        slices = len(cells)
-        before = np.zeros((len(columns), slices + 1), np.int64)
+        before = np.zeros((len(columns), self._slices + 1), np.int64)
         np.cumsum(cells[:, columns].T, axis=1, out=before[:, 1:])
         sums: Words = before[:, self._ends]
         sums -= before[:, self._begins]

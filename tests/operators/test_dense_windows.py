@@ -244,3 +244,33 @@ def test_numbers_of_windows_beyond_64_bits_are_left_to_others(warm: Instance) ->
     assert arrays.windows(types, 1 << 61, 1 << 61) is None
     assert isinstance(arrays.windows(types, 2, 1), WindowsInArrays)
     operator.close()
+
+
+def test_more_windows_than_the_arrays_have_places_are_made_of_rows(warm: Instance) -> None:
+    groups = groups_of(conditional=False)
+    operator = dense_windows_of(warm, groups, windows_of(2, 1))
+    arrays = operator._counted(BatchStream(ROWS, table(spread(10)).to_batches())).arrays
+    types = [pa.int64(), pa.int32(), pa.string()]
+    assert isinstance(arrays.windows(types, operator._places // 2, 1), WindowsInArrays)
+    assert arrays.windows(types, operator._places + 1, 1) is None
+    operator.close()
+
+
+@pytest.mark.usefixtures("no_group_becomes_a_row")
+def test_running_sums_of_many_slices_are_made_for_a_block_of_them(
+    warm: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All 20 slices are in a few windows of each key."""
+    monkeypatch.setattr("tidegate.operators.slices.windows_in_arrays.BLOCK_ROWS", 50)
+    sizes: list[int] = []
+    slid = WindowsInArrays._slid
+
+    def noted(windows: WindowsInArrays, cells: Any, columns: Any) -> Any:
+        sizes.append(len(cells) * len(columns))
+        return slid(windows, cells, columns)
+
+    monkeypatch.setattr(WindowsInArrays, "_slid", noted)
+    rows = spread(2_000)
+    result = listed(run(dense_windows_of(warm, groups_of(conditional=False), windows_of(20, 20)), table(rows)))
+    assert counted(result) == counted(expected(rows, 20, 20, conditional=False))
+    assert max(sizes) <= 50
