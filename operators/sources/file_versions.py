@@ -32,7 +32,8 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 #: The largest row of a reader without a limit.
 UNLIMITED: Final = 1 << 62
-#: A change so long after another one has another time, by the clocks of all file systems.
+#: A change so long after another one has another time, by the clock of the file system: the coarsest known one, that of
+#: FAT, has steps of 2 seconds.
 _SETTLED_NS: Final = 4_000_000_000
 #: Statements may hold a quarter of the files that the process may have open.
 _HELD: Final = 4
@@ -123,7 +124,7 @@ def is_settled(state: State) -> bool:
 
 def settled_state(piece: FilePiece) -> State | None:
     """The state of what is at the piece's path, which is not opened. None where it is another file than the piece's,
-    or where its state is not settled.
+    or a link, or where its state is not settled. Links among the folders of the path are not looked at.
     """
     try:
         status = os.stat(piece.path, follow_symlinks=False)

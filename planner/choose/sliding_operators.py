@@ -117,7 +117,9 @@ def _joins_arrays(aggregate: ir.FinalAggregate) -> bool:
 
 
 def _is_cut(aggregate: ir.Aggregate) -> bool:
-    """Tests whether each channel has all rows of its slices, which it has read itself."""
+    """Tests whether a source somewhere below, with no exchange between, is read in ranges of slices like those of the
+    first key. The planner lets such a source be read so only where each channel then has whole slices.
+    """
     sliced = sliced_column(aggregate.keys[0]) if aggregate.keys else None
     below: list[ir.Relation] = [aggregate.input]
     while sliced is not None and below:

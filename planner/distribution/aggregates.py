@@ -55,7 +55,8 @@ class _Aggregating:
         rows were hashed or cut are among the keys, or slices between which they were cut.
         """
         positions = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
-        sliced = {one.column.index: (at, one) for at, one in enumerate(map(sliced_column, self._relation.keys)) if one}
+        marks = enumerate(map(sliced_column, self._relation.keys))
+        sliced = {(mark.column.index, mark.slices): (at, mark.column.type) for at, mark in marks if mark}
         for alternative in self._below.shares:
             if alternative.hashed and all(column in positions for column in alternative.hashed):
                 hashed = tuple(positions[column] for column in alternative.hashed)
@@ -64,10 +65,11 @@ class _Aggregating:
                 ranged = alternative.ranged._replace(column=positions[alternative.ranged.column])
                 grouped = self.over(alternative, Placement.SHARES, self._each(self._below.estimate.rows))
                 yield replace(grouped, ranged=ranged)
-            elif alternative.ranged and alternative.ranged.column in sliced:
-                at, slices = sliced[alternative.ranged.column]
-                if alternative.ranged.type is None and alternative.ranged.slices == slices.slices:
-                    ranged = alternative.ranged._replace(column=at, type=required(slices.column.type))
+            elif alternative.ranged and alternative.ranged.type is None and alternative.ranged.slices:
+                slices = sliced.get((alternative.ranged.column, alternative.ranged.slices))
+                if slices is not None:
+                    at, type_ = slices
+                    ranged = alternative.ranged._replace(column=at, type=required(type_))
                     grouped = self.over(alternative, Placement.SHARES, self._each(self._below.estimate.rows))
                     yield replace(grouped, ranged=ranged)
 

@@ -1,4 +1,4 @@
-"""The physical node of windows that are put together from slices."""
+"""The physical nodes of groups by slices, and of windows that are put together from slices."""
 
 from __future__ import annotations
 
