@@ -71,11 +71,13 @@ def files(folder: Path, name: str, table: pa.Table, *, number: int = 6, group_ro
     return paths
 
 
-def tumbling(name: str, kind: str = "integers", *, keys: Sequence[str] = ("k",), size: Any = None) -> Any:
+def tumbling(
+    name: str, kind: str = "integers", *, keys: Sequence[str] = ("k",), size: Any = None, offset: int | None = None
+) -> Any:
     _, time, length = TYPES[kind]
     source = sub.read_named_table(name, {"t": time, "k": sub.i64, "v": sub.i64})
     measures = [function(sub.col("v")).alias(function_name) for function_name, function in MEASURES.items()]
-    return windows.tumbling(source, "t", size or length, keys=list(keys), measures=measures)
+    return windows.tumbling(source, "t", size or length, keys=list(keys), measures=measures, offset=offset)
 
 
 MEASURES: Final[dict[str, Callable[..., Any]]] = {"s": sub.f.sum, "n": sub.f.count, "least": sub.f.min}
@@ -241,16 +243,29 @@ def test_few_slices_are_not_cut(client: tidegate.Client, tmp_path: Path) -> None
     assert way == EXCHANGED
 
 
-def test_empty_files_and_row_groups_are_read(client: tidegate.Client, tmp_path: Path) -> None:
-    table = stream(times(1), 2)
-    paths = files(tmp_path, "a", table)
-    pq.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
-    with pq.ParquetWriter(tmp_path / "gap.parquet", table.schema) as writer:
+def _empty_file(table: pa.Table, path: Path) -> None:
+    pq.write_table(table.slice(0, 0), path)
+
+
+def _empty_row_groups(table: pa.Table, path: Path) -> None:
+    with pq.ParquetWriter(path, table.schema) as writer:
         for part in (table.slice(0, 0), table.slice(0, 10), table.slice(0, 0)):
             writer.write_table(part)
-    splits = {"a": [*paths, str(tmp_path / "empty.parquet"), str(tmp_path / "gap.parquet")]}
-    rows, _ = answer(client, tumbling("a"), splits, 2)
-    assert alike(rows) == alike(oracle(pa.concat_tables([table, table.slice(0, 10)])))
+
+
+@pytest.mark.parametrize(
+    ("write", "rows_more"), [(_empty_file, 0), (_empty_row_groups, 10)], ids=["a file", "row groups"]
+)
+def test_what_is_empty_leaves_all_to_other_ways(
+    client: tidegate.Client, tmp_path: Path, write: Callable[[pa.Table, Path], None], rows_more: int
+) -> None:
+    """It has no least and no greatest time."""
+    table = stream(times(1), 2)
+    write(table, tmp_path / "other.parquet")
+    splits = {"a": [*files(tmp_path, "a", table), str(tmp_path / "other.parquet")]}
+    rows, way = answer(client, tumbling("a"), splits, 2)
+    assert alike(rows) == alike(oracle(pa.concat_tables([table, table.slice(0, rows_more)])))
+    assert way == EXCHANGED
 
 
 def test_sliding_windows_span_ranges(client: tidegate.Client, tmp_path: Path) -> None:
@@ -259,8 +274,65 @@ def test_sliding_windows_span_ranges(client: tidegate.Client, tmp_path: Path) ->
     sliding = windows.sliding(source, "t", 3 * SIZE, SIZE, keys=["k"], measures=[sub.f.sum(sub.col("v")).alias("s")])
     splits = {"a": files(tmp_path, "a", table)}
     expected, _ = answer(client, sliding, splits, 1)
-    rows, _ = answer(client, sliding, splits, 2)
-    assert alike(rows) == alike(expected)
+    rows, way = answer(client, sliding, splits, 2)
+    assert (alike(rows), way) == (alike(expected), EXCHANGED)
+
+
+def _moved(rows: list[tuple[Any, ...]], ticks: int) -> list[tuple[Any, ...]]:
+    """The same windows, later by these ticks."""
+    return [(begin + ticks, end + ticks, *others) for begin, end, *others in rows]
+
+
+def _later(table: pa.Table, ticks: int) -> pa.Table:
+    return table.set_column(0, "t", pa.chunked_array([pa.array(table["t"].to_numpy() + ticks)]))
+
+
+def test_windows_with_an_offset_are_cut_where_they_begin(client: tidegate.Client, tmp_path: Path) -> None:
+    table = stream(times(1), 2)
+    splits = {"a": files(tmp_path, "a", table)}
+    expected = _moved(oracle(_later(table, -33)), 33)
+    for channels in (2, 3):
+        rows, way = answer(client, tumbling("a", offset=33), splits, channels)
+        assert (alike(rows), way) == (alike(expected), IN_RANGES)
+
+
+@pytest.mark.parametrize("far", [-(2**63) // SIZE + 100, (2**63) // SIZE - 2 * TICKS // SIZE], ids=["least", "most"])
+def test_windows_near_the_ends_of_64_bits_are_read_in_ranges(client: tidegate.Client, tmp_path: Path, far: int) -> None:
+    table = stream(times(1, least=0), 2)
+    splits = {"a": files(tmp_path, "a", _later(table, far * SIZE))}
+    rows, _ = answer(client, tumbling("a"), splits, 2)
+    assert alike(rows) == alike(_moved(oracle(table), far * SIZE))
+
+
+def test_one_file_without_statistics_leaves_all_to_other_ways(client: tidegate.Client, tmp_path: Path) -> None:
+    table, last = stream(times(1), 2), stream(times(3)[-500:], 4)
+    pq.write_table(last, tmp_path / "unknown.parquet", write_statistics=False)
+    splits = {"a": [*files(tmp_path, "a", table), str(tmp_path / "unknown.parquet")]}
+    rows, way = answer(client, tumbling("a"), splits, 2)
+    assert alike(rows) == alike(oracle(pa.concat_tables([table, last])))
+    assert way == EXCHANGED
+
+
+def test_files_of_shorter_integers_than_the_plans_have_the_same_windows(
+    client: tidegate.Client, tmp_path: Path
+) -> None:
+    table = stream(times(1), 2)
+    paths = files(tmp_path, "a", table)
+    short = files(tmp_path, "b", table.set_column(0, "t", table["t"].cast(pa.int32())))
+    for mixed in (short, [*short[:3], *paths[3:]]):
+        rows, _ = answer(client, tumbling("a"), {"a": mixed}, 2)
+        assert alike(rows) == alike(oracle(table))
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_streams_without_a_common_time_keep_all_windows(client: tidegate.Client, tmp_path: Path, channels: int) -> None:
+    left, right = stream(times(1), 2), stream(times(3, least=10**9), 4)
+    splits = {"a": files(tmp_path, "a", left), "b": files(tmp_path, "b", right)}
+    joined = windows.interval_join(tumbling("a"), tumbling("b"), "window_start", keys=["k"], how="outer")
+    nothing = (None,) * 6
+    rows, way = answer(client, joined, splits, channels)
+    assert alike(rows) == alike([row + nothing for row in oracle(left)] + [nothing + row for row in oracle(right)])
+    assert way == IN_RANGES
 
 
 def test_every_run_gives_the_same_rows_in_the_same_order(client: tidegate.Client, tmp_path: Path) -> None:
