@@ -374,6 +374,13 @@ def test_a_plan_that_reads_the_clock_is_computed_at_one_time(client: Client, fol
     )
 
 
+def test_a_plan_with_messages_of_types_that_this_process_lacks_can_be_read(client: Client) -> None:
+    plan = KEPT.to_plan()
+    explanation = client.explain(plan.SerializeToString())
+    plan.advanced_extensions.optimization.add(type_url="type.googleapis.com/elsewhere.Relation", value=b"rows")
+    assert table_shares.reads_row_by_row(tidegate.with_parameters(plan.SerializeToString(), {}), explanation)
+
+
 def test_small_tables_have_partitions_of_one_result(client: Client, folder: Path) -> None:
     reader = reader_of(client, folder, partitions=2)
     parts = reader.partitions()

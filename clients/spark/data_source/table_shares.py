@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from google.protobuf.json_format import MessageToJson
-from substrait.proto import Plan
+from google.protobuf.message import Message
+from substrait.proto import Expression, Plan
 
 from ...proto.allocator import tune_allocator
 from ...proto.errors import TidegateError
@@ -68,8 +68,7 @@ def reads_row_by_row(plan: PlanBytes, explanation: Explanation) -> bool:
     """Tests whether each row of the result comes from one row of the plan's only source, by filters and projections,
     whenever it is computed, and in the order of the source.
     """
-    text = MessageToJson(Plan.FromString(plan.binary or b"")) if plan.json is None else plan.json
-    if any(clock in text for clock in _CLOCK):
+    if _reads_clock(plan):
         return False
     document = json.loads(explanation.json)
     reads = [(source["kind"], len(source["reads"])) for source in document["sources"]]
@@ -84,6 +83,23 @@ def reads_row_by_row(plan: PlanBytes, explanation: Explanation) -> bool:
         and all(pipeline["start"] == "piece" for pipeline in document["pipelines"])
         and all(relation.startswith(_BY_ROW) for relation in relations)
     )
+
+
+def _reads_clock(plan: PlanBytes) -> bool:
+    if plan.json is not None:
+        return any(clock in plan.json for clock in _CLOCK)
+    return _has_clock(Plan.FromString(plan.binary or b""))
+
+
+def _has_clock(message: Message) -> bool:
+    """True if the message has a value of the clock. Relations of extensions are not looked into: they are in no plan
+    that is read row by row.
+    """
+    if isinstance(message, Expression.ExecutionContextVariable):
+        return True
+    inner = (value for field, value in message.ListFields() if field.message_type is not None)
+    parts = (part for value in inner for part in ([value] if isinstance(value, Message) else value))
+    return any(isinstance(part, Message) and _has_clock(part) for part in parts)
 
 
 def parts_of(files: Sequence[FoundFile], count: int) -> list[tuple[Part, ...]] | None:
