@@ -75,8 +75,13 @@ class SliceRuns:
 def can_number(slices: pa.Array, length: int, step: int) -> bool:
     """Tests whether no number of a slice, or of a window's bounds, is beyond 64 bits."""
     numbers = values(slices)
-    farthest = max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0
-    return farthest + length + step < _FARTHEST
+    first, last = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    return are_near(first, last, length, step)
+
+
+def are_near(first: int, last: int, length: int, step: int) -> bool:
+    """Tests whether no bound of a window of slices from `first` to `last` is beyond 64 bits."""
+    return max(abs(first), abs(last)) + length + step < _FARTHEST
 
 
 class _Ranks:

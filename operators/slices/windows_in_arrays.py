@@ -17,11 +17,11 @@ from ..core.blocks import BLOCK_ROWS
 from .columns_of_numbers import column_of_numbers
 from .dense_groups import GroupTable
 from .group_codes import keeps_order
+from .slice_runs import are_near
 
 Named = Mapping[int, Callable[[pa.Array], pa.Array]]
 """For keys that are numbered, the values of numbers."""
 
-_FARTHEST: Final = 1 << 61
 _ADDED: Final = frozenset({"sum", "count"})
 _SPARSE: Final = 8
 """Arrays are worth it if they have at most so many places for each window."""
@@ -49,7 +49,7 @@ class WindowsInArrays:
         self._windows = max(last // step - self._first + 1, 0)
         self.pays = (
             all(state.function in _ADDED for state in table.totals.states)
-            and max(abs(table.first), abs(last)) + length + step < _FARTHEST
+            and are_near(table.first, last, length, step)
             and self._windows <= most
         )
         if not self.pays:

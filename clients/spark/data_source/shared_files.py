@@ -5,7 +5,7 @@ The rows do not pass the server. Its folder for staging must be visible, under t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,8 +14,7 @@ import pyarrow as pa
 from ...proto.arrow.validation import each_validated
 from ...proto.errors import Refused
 from ...proto.values import Reader, ResultFile
-from ...transport.remote import RemoteService
-from .shared_results import SharedResult, as_planned, at_live_task, barrier_of, changed, reading
+from .shared_results import SharedTask, as_planned, at_live_task, barrier_of, changed, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +33,8 @@ def files_of(task: str, files: Sequence[ResultFile], computed_from: str) -> list
     return [FileRows(task, at, file, Reader(at + 1, len(files)), computed_from) for at, file in enumerate(files)]
 
 
-class SharedFiles:
-    """The result of a task that `begin` makes or finds."""
-
-    def __init__(
-        self,
-        service: RemoteService,
-        begin: Callable[[RemoteService], str],
-        kept_seconds: float,
-        files: Callable[[RemoteService, str], str],
-    ) -> None:
-        self._service = service
-        self._begin = begin
-        self._kept_seconds = kept_seconds
-        self._shared = SharedResult(service, begin, kept_seconds, files)
+class SharedFiles(SharedTask):
+    """The files of a shared task's result."""
 
     def read(self, wanted: FileRows) -> Generator[pa.RecordBatch]:
         """The rows of a partition. If the task was deleted, it is made anew: it has the same rows in as many files."""
@@ -74,10 +61,10 @@ class SharedFiles:
             ) from unseen
 
     def _again(self, task: str, wanted: FileRows) -> ResultFile:
-        self._shared.check_files(task, wanted.computed_from)
+        self.check_files(task, wanted.computed_from)
         files = barrier_of(self._service, task).files
         if wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
-            self._shared.give_up(task)
+            self.give_up(task)
             raise changed(
                 "the plan's result has other rows than when Spark planned its partitions: the files that it reads have "
                 "changed"

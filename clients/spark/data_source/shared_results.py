@@ -99,8 +99,10 @@ def at_live_task(service: RemoteService, begin: Callable[[RemoteService], str], 
     return look(begin(service))
 
 
-class SharedResult:
-    """The result of a task that `begin` makes or finds: the same one for all who ask under the task's name."""
+class SharedTask:
+    """A task that `begin` makes or finds: the same one for all who ask under its name. `files` gives the digest of the
+    files that a task reads.
+    """
 
     def __init__(
         self,
@@ -113,6 +115,21 @@ class SharedResult:
         self._begin = begin
         self._kept_seconds = kept_seconds
         self._files = files
+
+    def check_files(self, task: str, computed_from: str) -> None:
+        """Raise `Refused`, and let the task go, unless it reads the files of this digest."""
+        if self._files(self._service, task) != computed_from:
+            self.give_up(task)
+            raise changed(FILES_CHANGED)
+
+    def give_up(self, task: str) -> None:
+        """Delete the task, which has other rows."""
+        with suppress(TidegateError):
+            self._service.delete_task(task)
+
+
+class SharedResult(SharedTask):
+    """The rows of a shared task's result."""
 
     def read(self, wanted: Range) -> Generator[pa.RecordBatch]:
         """The rows of a partition. If the task is deleted meanwhile, the rest comes from the task that follows it."""
@@ -149,17 +166,6 @@ class SharedResult:
                 "now: the files that it reads have changed"
             )
         return now
-
-    def check_files(self, task: str, computed_from: str) -> None:
-        """Raise `Refused`, and let the task go, unless it reads the files of this digest."""
-        if self._files(self._service, task) != computed_from:
-            self.give_up(task)
-            raise changed(FILES_CHANGED)
-
-    def give_up(self, task: str) -> None:
-        """Delete the task, which has other rows."""
-        with suppress(TidegateError):
-            self._service.delete_task(task)
 
 
 @contextmanager
