@@ -102,9 +102,9 @@ def from_kept_bytes(folder: Path, table: pa.Table) -> None:
 
 
 def from_a_file_of_the_servers_spark(folder: Path, table: pa.Table) -> None:
-    written = FileRows("task", 0, ResultFile(path=file_of(folder, table), rows=2), Reader(1, 1))
+    written = FileRows("task", 0, ResultFile(path=file_of(folder, table), rows=2), Reader(1, 1), "digest")
     service = cast("Any", SimpleNamespace(delete_task=lambda *_: None))
-    list(SharedFiles(service, lambda _: "task", 1.0).read(written))
+    list(SharedFiles(service, lambda _: "task", 1.0, lambda *_: "digest").read(written))
 
 
 def from_a_parcel(_: Path, table: pa.Table) -> None:

@@ -25,7 +25,7 @@ class FileRows:
     at: int
     file: ResultFile
     reader: Reader
-    computed_from: str = ""
+    computed_from: str
 
 
 def files_of(task: str, files: Sequence[ResultFile], computed_from: str) -> list[FileRows]:
