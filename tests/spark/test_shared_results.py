@@ -247,8 +247,9 @@ def test_a_file_of_a_result_that_an_executor_cannot_open_is_refused(tmp_path: Pa
     if there:
         (tmp_path / "part").mkdir()
     service: Any = SimpleNamespace(get_task=lambda _: None)
+    rows = FileRows("t", 0, file, Reader(1, 1), "digest")
     with pytest.raises(Refused, match="--spark-staging") as refused:
-        list(SharedFiles(service, lambda _: "t", KEPT_SECONDS, no_files).read(FileRows("t", 0, file, Reader(1, 1))))
+        list(SharedFiles(service, lambda _: "t", KEPT_SECONDS, no_files).read(rows))
     assert refused.value.reason == "RESULT_FILE_UNSEEN"
 
 
@@ -275,7 +276,7 @@ def test_a_result_whose_files_are_gone_has_changed_and_is_tried_once(tmp_path: P
     rows: Iterator[pa.RecordBatch]
     if of_files:
         file = ResultFile(path=str(tmp_path / "part"), rows=1)
-        rows = SharedFiles(service, begin, KEPT_SECONDS, no_files).read(FileRows("t", 0, file, Reader(1, 1)))
+        rows = SharedFiles(service, begin, KEPT_SECONDS, no_files).read(FileRows("t", 0, file, Reader(1, 1), "digest"))
     else:
         rows = SharedResult(service, begin, KEPT_SECONDS, no_files).read(Range(Result("t", 1, 1), 0, 1, Reader(1, 1)))
     with pytest.raises(Refused, match=r"have changed .*\(rows\.parquet does not exist\)") as refused:
