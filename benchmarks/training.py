@@ -22,6 +22,7 @@ from typing import TypeAlias
 import pyarrow.parquet as pq
 
 import tidegate
+from tidegate.training import Batch, Position
 
 from .cpu_time import Used
 from .measure import Runs, Spread, interleave
@@ -122,7 +123,9 @@ def _interleaved(contenders: Mapping[str, Callable[[], object]], rounds: int) ->
 def resume(client: tidegate.Client, folder: Path, rows: int) -> float:
     """The seconds from a state in the middle of the epoch to its first batch."""
     before, windows = loader(client, WIDE, folder), rows // WIDE.window
-    state = {**before.state_dict(), "batch": rows // 2 // WIDE.batch, "window": windows // 2, "row": WIDE.window // 2}
+    middle = Batch()
+    middle.after = Position(0, rows // 2 // WIDE.batch, windows // 2, WIDE.window // 2)
+    state = before.state_after(middle)
     started = time.perf_counter()
     with loader(client, WIDE, folder) as resumed:
         resumed.load_state_dict(state)

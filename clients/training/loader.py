@@ -43,11 +43,9 @@ from .loader_state import (
     State,
     as_now,
     check_fits,
+    going_on_from,
     ordering,
-    position_of,
-    skipped_of,
     state_of,
-    turns_of,
     with_turns,
 )
 from .loader_statistics import LoaderStatistics, Meter
@@ -278,7 +276,7 @@ class Loader(Closing):
         ...     print(error.reason)
         STATE_MISMATCH
         """
-        position, skipped, turns = position_of(state), skipped_of(state), turns_of(state)
+        position, skipped, turns = going_on_from(state)
         check_fits(as_now(state, row_wise=self._plan_rows().row_wise), self._identity(position))
         return CheckedState(partial(self._go_on, position, skipped, turns))
 

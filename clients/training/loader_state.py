@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -18,6 +20,8 @@ _MOST: Final = 2**63 - 1
 """The largest number of a state: a count of rows fits into 64 bits."""
 _TURNS: Final = "workers_from"
 """The epoch and the batch from which workers take batches in turns, in the state of a worker that began in between."""
+CHECKSUM: Final = "checksum"
+"""The digest of a position, so that an edited one is noticed. States of earlier releases lack it."""
 _ADDED: Final = {"turns": 1}
 """The meaning of what the states of earlier releases lack."""
 
@@ -53,11 +57,35 @@ class CheckedState:
 def state_of(position: Position, skipped: Sequence[int], identity: Identity) -> State:
     """The state as values of JSON. `skipped` are the splits of the epoch that had no rows before the position."""
     numbers = {name: getattr(position, name) for name in _POSITION}
-    return {"version": VERSION, **numbers, "skipped": list(skipped), **identity}
+    state = {"version": VERSION, **numbers, "skipped": list(skipped), **identity}
+    return {**state, CHECKSUM: _checksum_of(state)}
 
 
-def position_of(state: Mapping[str, Any]) -> Position:
-    """The position of a state. Raises `InvalidRequest` for anything but a state of this version."""
+def going_on_from(state: Mapping[str, Any]) -> tuple[Position, Sequence[int], tuple[int, int]]:
+    """The position, the splits of its epoch that are skipped, and the epoch and the batch from which workers take
+    batches in turns. Raises `InvalidRequest` for anything but a state of this version as `state_of` made it.
+    """
+    position, skipped, turns = _position_of(state), _skipped_of(state), _turns_of(state)
+    if CHECKSUM in state and state[CHECKSUM] != _checksum_of(state):
+        raise InvalidRequest(
+            f"the state has been changed since state_dict() made it: its {CHECKSUM} does not fit {position}, the "
+            f"skipped splits {skipped!r:.200} and the beginning of turns {turns}. Load it as it was, or use "
+            "set_epoch(...) to go on with the beginning of an epoch",
+            reason="BAD_STATE",
+        )
+    return position, skipped, turns
+
+
+def checksum(*parts: object) -> str:
+    """A digest of values of JSON."""
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _checksum_of(state: Mapping[str, Any]) -> str:
+    return checksum([state[name] for name in _POSITION], state["skipped"], state.get(_TURNS, [0, 0]))
+
+
+def _position_of(state: Mapping[str, Any]) -> Position:
     if not isinstance(state, Mapping) or state.get("version") != VERSION:
         raise InvalidRequest(f"this is no loader's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
     numbers: list[Any] = [state.get(name) for name in _POSITION]
@@ -68,8 +96,8 @@ def position_of(state: Mapping[str, Any]) -> Position:
     return Position(*numbers)
 
 
-def skipped_of(state: Mapping[str, Any]) -> Sequence[int]:
-    """The splits of the state's epoch that are skipped. No split of a loader with shards or turns is."""
+def _skipped_of(state: Mapping[str, Any]) -> Sequence[int]:
+    """The splits that are skipped. No split of a loader with shards or turns is."""
     skipped = state.get("skipped")
     if not isinstance(skipped, list) or not all(map(_is_count, skipped)):
         raise InvalidRequest(
@@ -90,11 +118,12 @@ def _is_count(number: object) -> bool:
 
 def with_turns(state: Mapping[str, Any], begun: tuple[int, int]) -> State:
     """The state with the epoch and the batch from which workers take batches in turns."""
-    return {**state, _TURNS: list(begun)}
+    turning = {**state, _TURNS: list(begun)}
+    return {**turning, CHECKSUM: _checksum_of(turning)}
 
 
-def turns_of(state: Mapping[str, Any]) -> tuple[int, int]:
-    """The epoch and the batch from which workers take batches in turns: the first ones, if the state has none."""
+def _turns_of(state: Mapping[str, Any]) -> tuple[int, int]:
+    """The epoch and the batch from which workers take turns: the first ones, if the state has none."""
     begun = state.get(_TURNS, [0, 0])
     if not isinstance(begun, list) or list(map(_is_count, begun)) != [True, True]:
         raise InvalidRequest(f"the state's {_TURNS} must be an epoch and a batch: {begun!r:.200}", reason="BAD_STATE")

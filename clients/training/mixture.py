@@ -12,7 +12,7 @@ from ..closing import Closing
 from ..proto.errors import InvalidRequest, Refused
 from .batch import Batch
 from .loader import Loader
-from .loader_state import CheckedState, State
+from .loader_state import CHECKSUM, CheckedState, State, checksum
 from .order.shuffle import check_seed, drawn
 
 VERSION: Final = 1
@@ -89,13 +89,16 @@ class Mixture(Closing):
 
     def state_dict(self) -> State:
         """The step, the weights and the states of all loaders, as small JSON."""
+        weights, order = dict(self._weights), list(self._order)
+        loaders = {name: loader.state_dict() for name, loader in self._loaders.items()}
         return {
             "version": VERSION,
             "step": self._step,
             "seed": self._seed,
-            "weights": dict(self._weights),
-            _ORDER: list(self._order),
-            "loaders": {name: loader.state_dict() for name, loader in self._loaders.items()},
+            "weights": weights,
+            _ORDER: order,
+            "loaders": loaders,
+            CHECKSUM: _checksum_of(self._step, weights, order, loaders),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -110,13 +113,21 @@ class Mixture(Closing):
             raise InvalidRequest(f"this is no mixture's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
         if state["seed"] != self._seed or set(state["loaders"]) != set(self._loaders):
             raise Refused(
-                f"the state is of a mixture of {', '.join(state['loaders'])} with seed {state['seed']}; this one has "
+                f"the state is of a mixture of {', '.join(map(str, state['loaders']))} with seed {state['seed']}; this one has "
                 f"{', '.join(self._loaders)} and seed {self._seed}",
                 reason="STATE_MISMATCH",
             )
         weights = self._checked(state["weights"])
         order = self._checked_order(state.get(_ORDER, list(self._loaders)))
         loaders = [loader.check_state(state["loaders"][name]) for name, loader in self._loaders.items()]
+        made = _checksum_of(state["step"], weights, order, state["loaders"])
+        if CHECKSUM in state and state[CHECKSUM] != made:
+            raise InvalidRequest(
+                f"the state has been changed since state_dict() made it: its {CHECKSUM} does not fit step "
+                f"{state['step']}, the weights {weights!r:.200} and the states of the loaders. Load it as it was, and "
+                "set the mixture's weights afterwards",
+                reason="BAD_STATE",
+            )
 
         def load() -> None:
             for loader in loaders:
@@ -153,7 +164,7 @@ class Mixture(Closing):
         if set(weights) != set(self._loaders):
             raise InvalidRequest(
                 f"a mixture needs a weight for each of {', '.join(self._loaders)}; there are weights for "
-                f"{', '.join(weights)}"
+                f"{', '.join(map(str, weights))}"
             )
         numbers = {name: _number(weight) for name, weight in weights.items()}
         if not all(number >= 0 for number in numbers.values()) or not 0 < sum(numbers.values()) < math.inf:
@@ -169,6 +180,12 @@ class Mixture(Closing):
                 f"the state's {_ORDER} must have each loader of the mixture once: {order!r:.200}", reason="BAD_STATE"
             )
         return list(order)
+
+
+def _checksum_of(
+    step: int, weights: Mapping[str, float], order: Sequence[str], loaders: Mapping[str, Mapping[str, Any]]
+) -> str:
+    return checksum(step, weights, order, {name: state.get(CHECKSUM) for name, state in loaders.items()})
 
 
 def _number(weight: object) -> float:

@@ -17,7 +17,7 @@ from ..proto.errors import InvalidRequest
 from .batch import Batch
 from .loader import Loader
 from .loader_arguments import LoaderArguments
-from .loader_state import CheckedState, State, with_turns
+from .loader_state import CheckedState, State, going_on_from, with_turns
 from .training_source import Data
 
 if TYPE_CHECKING:
@@ -91,10 +91,12 @@ class _LoaderDataset:
         return self._loader.state_after(batch)
 
     def load_state_dict(self, state: State) -> None:
-        """Go on from a state, as `Loader.load_state_dict`. Before the first batch the state is only kept, and checked
-        where batches are read: in the workers, if there are some. `check_state` checks it at once.
+        """Go on from a state, as `Loader.load_state_dict`. Before the first batch the state is only kept, if it is one.
+        Whether it fits is checked where batches are read: in the workers, if there are some. `check_state` checks it at
+        once.
         """
         if self._loader is None:
+            going_on_from(state)
             self._state, self._epoch = state, None
         else:
             self.check_state(state).load()

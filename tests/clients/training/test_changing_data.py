@@ -14,7 +14,7 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.training import Loader, Shuffle
+from tidegate.training import Batch, Loader, Position, Shuffle
 
 from .conftest import numbers
 
@@ -196,6 +196,8 @@ def test_a_state_with_other_things_than_skipped_splits_is_refused(
 
 def test_a_state_behind_the_last_window_is_refused(local_client: Client, files: Path) -> None:
     whole = loader(local_client, files)
-    whole.load_state_dict({**whole.state_dict(), "window": 99})
+    beyond = Batch()
+    beyond.after = Position(window=99)
+    whole.load_state_dict(whole.state_after(beyond))
     with pytest.raises(tidegate.Refused, match="window 99"):
         rows_of(whole)

@@ -141,3 +141,41 @@ def test_a_loader_takes_what_a_server_allows(narrow: Client, folder: Path, reade
     with pytest.raises(tidegate.InvalidRequest) as refused:
         next(iter(loader(narrow, folder, idle_seconds=61)))
     assert refused.value.reason == "ABOVE_CEILING"
+
+
+ODD: Final = (None, "x", -1, 1, 3, 2**62, 2**70, 1.5, [], [1], [0, 0], {}, {"a": 1}, True)
+
+
+def edited(state: dict[str, Any], kept: set[str]) -> Iterator[dict[str, Any]]:
+    """The state without each of its fields, and with another value in each of them."""
+    for name in state.keys() - kept:
+        if state[name] not in (None, [0, 0]):  # what a state without the field means
+            yield {field: value for field, value in state.items() if field != name}
+        yield from ({**state, name: odd} for odd in ODD if odd != state[name])
+
+
+@pytest.mark.parametrize("options", [{}, {"turns": 2}, {"worker": 1, "workers": 2}, {"on_error": "skip"}])
+def test_a_state_is_refused_with_any_other_value_in_any_field(
+    local_client: Client, folder: Path, options: dict[str, Any]
+) -> None:
+    whole = loader(local_client, folder, **options)
+    batches = iter(whole)
+    read = [next(batches)["n"].tolist() for _ in range(2)]
+    state = whole.state_dict()
+    # Earlier states have no checksum and no turns, and options on which the order does not depend.
+    for wrong in edited(state, {"checksum", "turns", "options"}):
+        with pytest.raises(tidegate.TidegateError, match="state") as refused:
+            whole.load_state_dict(wrong)
+        assert refused.value.reason in ("BAD_STATE", "STATE_MISMATCH"), wrong
+    rest = [batch["n"].tolist() for batch in batches]
+    assert read + rest == [batch["n"].tolist() for batch in loader(local_client, folder, **options)]
+
+
+def test_a_state_of_an_earlier_release_has_no_checksum(local_client: Client, folder: Path) -> None:
+    whole = loader(local_client, folder)
+    batches = iter(whole)
+    next(batches)
+    state = whole.state_dict()
+    del state["checksum"]
+    whole.load_state_dict(state)
+    assert next(iter(whole)).number == 1

@@ -59,7 +59,7 @@ def test_the_order_in_which_a_program_names_the_loaders_does_not_count(local_cli
 
 def test_a_state_of_0_1_0_goes_on_in_the_order_of_the_mapping(local_client: Client) -> None:
     state = mixture(local_client).state_dict()
-    del state["order"]
+    del state["order"], state["checksum"]
     resumed = mixture(local_client)
     resumed.load_state_dict(state)
     draws = [(oracle.mixed(5, step) >> 11) * 2.0**-53 * 4.5 for step in range(8)]
@@ -145,12 +145,40 @@ def test_a_state_of_another_mixture_is_refused(local_client: Client) -> None:
         mixture(local_client).load_state_dict({**state, "seed": 6})
     with pytest.raises(tidegate.InvalidRequest, match="no mixture's state"):
         mixture(local_client).load_state_dict({})
-    missing = [{name: value for name, value in state.items() if name != left} for left in state if left != "order"]
+    missing = [{name: value for name, value in state.items() if name != left} for left in state if left not in ("order", "checksum")]
     odd = [{**state, "step": step} for step in (-1, 1.0, True, "1", None)]
     for damaged in (None, [], *missing, *odd, {**state, "loaders": []}, {**state, "weights": 1}):
         with pytest.raises(tidegate.InvalidRequest, match="no mixture's state") as refused:
             mixture(local_client).load_state_dict(damaged)
         assert refused.value.reason == "BAD_STATE"
+
+
+def test_a_state_with_another_step_weight_order_or_loader_is_refused(local_client: Client) -> None:
+    whole = mixture(local_client)
+    first = whole.state_dict()
+    batches = iter(whole)
+    read = [next(batches) for _ in range(5)]
+    state = whole.state_dict()
+    wrong: list[dict[str, Any]] = [
+        {"step": state["step"] + 1},
+        {"weights": {name: weight + 1 for name, weight in state["weights"].items()}},
+        {"order": state["order"][::-1]},
+        {"loaders": {**state["loaders"], "web": first["loaders"]["web"]}},
+        {"checksum": None},
+    ]
+    for change in wrong:
+        with pytest.raises(tidegate.InvalidRequest, match="checksum") as refused:
+            whole.load_state_dict({**state, **change})
+        assert refused.value.reason == "BAD_STATE"
+    assert shown(read) + shown(batches) == shown(mixture(local_client))
+
+
+def test_names_in_a_state_that_are_no_texts_are_refused(local_client: Client) -> None:
+    state = mixture(local_client).state_dict()
+    with pytest.raises(tidegate.Refused, match="a mixture of 1 with"):
+        mixture(local_client).load_state_dict({**state, "loaders": {1: {}}})
+    with pytest.raises(tidegate.InvalidRequest, match="weights for 1"):
+        mixture(local_client).load_state_dict({**state, "weights": {1: 2}})
 
 
 def test_a_state_that_does_not_fit_one_loader_leaves_all_where_they_are(local_client: Client) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.client import Client
-from tidegate.training import Loader, Shuffle
+from tidegate.training import Batch, Loader, Position, Shuffle
 from tidegate.training.order.rank_shares import Wanted
 from tidegate.training.order.shards import Grid, ShardShares, epoch_shards
 
@@ -233,10 +233,11 @@ def test_a_state_of_another_number_of_turns_is_refused(local_client: Client, fol
 def test_a_state_behind_the_last_batch_is_refused(local_client: Client, folder: Path, options: dict[str, Any]) -> None:
     whole = loader(local_client, folder, **options)
     count = len(list(whole.one_epoch()))
-    state = loader(local_client, folder, **options).state_dict()
+    beyond = Batch()
     for batch in (count, count + 1, 2**63 - 1):
+        beyond.after = Position(batch=batch)
         resumed = loader(local_client, folder, **options)
-        resumed.load_state_dict({**state, "batch": batch})
+        resumed.load_state_dict(whole.state_after(beyond))
         with pytest.raises(tidegate.Refused, match=f"batch {batch} of epoch 0") as refused:
             next(iter(resumed))
         assert refused.value.reason == "STATE_MISMATCH"

@@ -106,9 +106,20 @@ def test_a_state_that_does_not_fit_leaves_a_data_set_where_it_is(
         for refuse in (dataset.check_state, dataset.load_state_dict):
             with pytest.raises(tidegate.Refused, match="batch_size"):
                 refuse({**state, "batch_size": 5})
-        dataset.check_state({**state, "batch": 0, "row": 0})
+        dataset.check_state(dataset_of(local_client, folder).state_dict())
         assert dataset.state_dict() == state
         assert rows_of(dataset) == expected()[1:]
+
+
+@pytest.mark.parametrize("state", [{"version": 1}, "state", None, {}])
+def test_a_data_set_keeps_nothing_but_a_state(
+    local_client: Client, folder: Path, worker: dict[str, Any], state: Any
+) -> None:
+    with dataset_of(local_client, folder) as dataset:
+        with pytest.raises(tidegate.InvalidRequest, match="state") as refused:
+            dataset.load_state_dict(state)
+        assert refused.value.reason == "BAD_STATE"
+        assert isinstance(pickle.loads(pickle.dumps(dataset)), type(dataset))
 
 
 def test_workers_of_a_server_share_the_batches_in_order(client: Client, folder: Path, worker: dict[str, Any]) -> None:
