@@ -99,7 +99,9 @@ def forms(
     *,
     pin: bool = False,
 ) -> tuple[Form, ...]:
-    """A form for each column that batches have. Raises `InvalidRequest` for columns that the result does not have."""
+    """A form for each column that batches have. Raises `InvalidRequest` for columns that the result does not have, and
+    for a result without columns.
+    """
     if arrays not in _ARRAYS:
         raise InvalidRequest(f"as_ must be one of {', '.join(_ARRAYS)}, not {arrays!r}", reason="UNKNOWN_OPTION")
     names = schema.names if columns is None else list(columns)
@@ -108,6 +110,8 @@ def forms(
         raise InvalidRequest(
             f"the result has no column {', '.join(unknown)}; it has {', '.join(schema.names)}", reason="NO_SUCH_COLUMN"
         )
+    if not names:
+        raise InvalidRequest("the result has no columns, so a batch would have none: give the plan at least one")
     if len(set(schema.names)) < len(schema.names):
         raise InvalidRequest(
             f"columns of the result share a name: {', '.join(schema.names)}; give each a name of its own in the plan",

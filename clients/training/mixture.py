@@ -112,8 +112,9 @@ class Mixture(Closing):
         if not _is_state(state):
             raise InvalidRequest(f"this is no mixture's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
         if state["seed"] != self._seed or set(state["loaders"]) != set(self._loaders):
+            others = ", ".join(map(str, state["loaders"]))
             raise Refused(
-                f"the state is of a mixture of {', '.join(map(str, state['loaders']))} with seed {state['seed']}; this one has "
+                f"the state is of a mixture of {others} with seed {state['seed']}; this one has "
                 f"{', '.join(self._loaders)} and seed {self._seed}",
                 reason="STATE_MISMATCH",
             )

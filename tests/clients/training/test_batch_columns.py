@@ -219,3 +219,9 @@ def test_a_shape_may_have_numbers_of_numpy() -> None:
 def test_a_shape_does_not_count_for_arrow() -> None:
     [form] = forms(pa.schema([("x", pa.list_(pa.string()))]), None, {"x": (2,)}, "arrow")
     assert not form.dense
+
+
+def test_a_result_without_columns_makes_no_batches(local_client: Client) -> None:
+    plan = sub.read_named_table("samples", {"n": sub.i64}).select().to_plan()
+    with pytest.raises(tidegate.InvalidRequest, match="the result has no columns"):
+        next(iter(Loader(local_client, plan, {"samples": pa.table({"n": [1, 2]})}, batch_size=2)))
