@@ -121,8 +121,8 @@ class Mixture(Closing):
         weights = self._checked(state["weights"])
         order = self._checked_order(state.get(_ORDER, list(self._loaders)))
         loaders = [loader.check_state(state["loaders"][name]) for name, loader in self._loaders.items()]
-        made = _checksum_of(state["step"], weights, order, state["loaders"])
-        if CHECKSUM in state and state[CHECKSUM] != made:
+        expected = _checksum_of(state["step"], weights, order, state["loaders"])
+        if CHECKSUM in state and state[CHECKSUM] != expected:
             raise InvalidRequest(
                 f"the state has been changed since state_dict() made it: its {CHECKSUM} does not fit step "
                 f"{state['step']}, the weights {weights!r:.200} and the states of the loaders. Load it as it was, and "
