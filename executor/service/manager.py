@@ -295,8 +295,10 @@ class TaskManager:
     ) -> Sequence[Frame]:
         running = self._tasks.find(task)
         running.readers.check(cursor, acknowledge)
+        if acknowledge is not None:
+            running.readers.acknowledge(acknowledge)  # first, so that rows before need no digest, and leave their room
         running.add_splits(request, wake=False, lends=True)
-        return running.readers.work_and_poll(cursor, acknowledge, None)
+        return running.readers.work_and_poll(cursor, None, None)
 
     def check_read(self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None) -> None:
         """Raise what `poll` would raise of the cursors, before something is added by the same call."""

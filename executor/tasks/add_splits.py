@@ -81,7 +81,7 @@ class Adding:
                     return self._enter(accepted, split)
             if known is not None:
                 return self._duplicate(accepted, split, known)
-            self._accept(accepted, split, listed)
+            self._accept(accepted, split, listed, lends=lends)
             with task_state.lock:
                 try:
                     self._located(source, split, accepted.sequence, epoch)
@@ -124,12 +124,14 @@ class Adding:
         split: Split,
         listed: tuple[FilePiece, ...],
         besides: Sequence[AcceptedSplit] = (),
+        *,
+        lends: bool = False,
     ) -> None:
         """Take the files that were listed, or take rows into the queue. Keep what a restart would need of them.
 
         `besides` are other splits of the same transaction.
         """
-        self._name_or_queue(accepted, split, listed, besides)
+        self._name_or_queue(accepted, split, listed, besides, lends=lends and not self._task_state.journal.keeps)
         try:
             self._task_state.journal.keep(accepted, split, self._uploaded(accepted))
         except BaseException:
@@ -148,6 +150,8 @@ class Adding:
         split: Split,
         listed: tuple[FilePiece, ...],
         besides: Sequence[AcceptedSplit],
+        *,
+        lends: bool,
     ) -> None:
         match split:
             case FileSplit():
@@ -159,6 +163,7 @@ class Adding:
                         accepted,
                         _holding(split),
                         lambda: (*self._waiting_for_a_seal(self._task_state.ledger), *besides),
+                        lends=lends,
                     )
 
     def _enter(self, accepted: AcceptedSplit, split: Split) -> Added:

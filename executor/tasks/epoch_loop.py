@@ -33,6 +33,7 @@ from ..runtime.starting import has_started
 from ..runtime.work_clock import WorkClock
 from .before_barrier import BeforeBarrier
 from .epoch_progress import EpochCheckpoint, EpochProgress, Job, error_for_user
+from .loans import Loans
 from .named_splits import with_splits
 from .output_log import Full
 from .resting import Resting
@@ -81,6 +82,7 @@ class EpochLoop:
         self._watch = Watch(self._look, start_beside)
         self._resting = Resting(task_state.call_later, wake)
         self._resting.used()
+        self._loans = Loans(task_state.queue, task_state.call_later, wake)
         self.closed = False
 
     # --------------------------------------------------------------------------------------------- what is next
@@ -147,14 +149,16 @@ class EpochLoop:
             if taken is None:
                 self._rest()
                 return False
+            self._loans.settle()
             turn = self._advance(*taken, until_ns)
             self._resting.used()
             if turn is not _Turn.ENDED:
                 return turn is _Turn.MORE
-            self._task_state.queue.settle()
+            self._loans.used()
 
     def _rest(self) -> None:
         """Between two epochs, once the task is idle."""
+        self._loans.rest()
         if self._resting.due and self._progress is None:
             self._resting.begun()
             self._computation.rest()
@@ -382,6 +386,7 @@ class EpochLoop:
         self.closed = True
         self._clock.close()
         self._resting.close()
+        self._loans.close()
         if self._progress is not None:
             self._progress.drop()
         self._progress = None

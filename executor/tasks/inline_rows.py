@@ -75,13 +75,13 @@ class SplitQueue:
         self._splits[holding] = split
         self._used[split.source] += holding.size
 
-    def admit(self, split: AcceptedSplit, holding: Holding, waiting: Waiting) -> None:
+    def admit(self, split: AcceptedSplit, holding: Holding, waiting: Waiting, *, lends: bool = False) -> None:
         """Take the rows, on disk if necessary. Under the lock, `waiting` gives the splits that only a seal will get
-        read.
+        read. `lends` as in `Adding.add`.
         """
         while True:
             with self._lock:
-                if self.put(split, holding):
+                if self.put(split, holding) or (lends and self.lend(split, holding)):
                     return
                 run_before = next(iter(self._consumed), None)
                 batches = run_before.batches() if run_before is not None else ()
@@ -124,8 +124,8 @@ class SplitQueue:
             split.digest = digest
 
     def settle(self) -> None:
-        """Replace lent rows that have been used by their digests. Called without the lock, by the thread that runs the
-        epochs.
+        """Replace lent rows that have been used, and are not acknowledged, by their digests. Called without the lock, by
+        the thread that runs the epochs.
         """
         while True:
             with self._lock:

@@ -8,6 +8,7 @@ import weakref
 import pyarrow as pa
 import pytest
 
+from tidegate.executor.ledger.split_book import AcceptedSplit
 from tidegate.proto.errors import Exhausted, Refused
 from tidegate.proto.values import AddRequest, Cursor, InlineSplit, Seal
 
@@ -22,11 +23,18 @@ def values(start: int = 0) -> list[int]:
     return list(range(start, start + MANY))
 
 
-def lend(task: Client, split: InlineSplit, sequence: int, epoch: int = 1, **through: int) -> None:
+def lend(
+    task: Client,
+    split: InlineSplit,
+    sequence: int,
+    epoch: int = 1,
+    acknowledge: Cursor | None = None,
+    **through: int,
+) -> None:
     """Add a split as `run_epoch` does, and seal its epoch."""
     seal = Seal(through=through or {"a": sequence})
     request = AddRequest(splits=[("a", split, sequence)], epoch=epoch, seal=seal)
-    task.manager.run_epoch(task.id, request, Cursor(epoch))
+    task.manager.run_epoch(task.id, request, Cursor(epoch), acknowledge=acknowledge)
 
 
 def spilled(task: Client) -> int:
@@ -60,6 +68,37 @@ def test_used_rows_are_let_go_before_anybody_acknowledges_them_and_are_still_com
         with pytest.raises(Refused) as refused:
             task.add(*values(1), sequence=1)
         assert refused.value.reason == "SEQUENCE_REUSED"
+
+
+def test_used_rows_are_let_go_when_the_next_epoch_runs() -> None:
+    with running(FakeEngine(function=copied), queue_bytes=BYTES // 2, spill_quota=3 * BYTES) as task:
+        split = rows(*values())
+        lent = weakref.ref(split.batches[0])
+        lend(task, split, 1)
+        assert task.epoch(1) == values()
+        del split
+        lend(task, rows(*values(1)), 2, epoch=2)
+        assert task.epoch(2) == values(1)
+        assert lent() is None
+
+
+def test_rows_that_are_acknowledged_by_the_next_epoch_need_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    monkeypatch.setattr(AcceptedSplit, "fingerprint", lambda split, _: taken.append(split.origin) or b"")
+    with running(queue_bytes=BYTES // 2, spill_quota=2 * BYTES) as task:
+        for epoch in range(1, 4):
+            lend(task, rows(*values(epoch)), epoch, epoch=epoch, acknowledge=Cursor(epoch))
+            assert task.epoch(epoch) == values(epoch)
+        assert taken == []
+        assert spilled(task) == 0
+
+
+def test_used_rows_make_room_for_rows_that_are_lent_behind_them() -> None:
+    with running(FakeEngine(function=copied), queue_bytes=BYTES // 2, spill_quota=2 * BYTES) as task:
+        for epoch in range(1, 4):
+            lend(task, rows(*values(epoch)), epoch, epoch=epoch)
+            assert task.epoch(epoch) == values(epoch)
+        assert spilled(task) == 0
 
 
 def test_lent_rows_may_be_repeated_while_their_epoch_runs() -> None:
