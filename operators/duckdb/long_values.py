@@ -34,6 +34,7 @@ from ..arrays.hashing import hash_array
 from ..arrays.texts_inside import texts_in, with_texts
 from ..arrays.value_ranks import ValueRanks
 from ..core.batches import batch_of
+from ..core.blocks import BLOCK_ROWS
 from ..core.sizes import BATCH_BYTES, Sizes, batch_bytes, text_bytes, value_bytes
 from ..core.wide_rows import PassingRows, taken
 from .value_store import ValueStore
@@ -157,11 +158,14 @@ class LongValues:
         self._ranks.close()
 
     def _may_be_long(self, array: pa.Array) -> bool:
-        """False where no value is long. A look at the offsets alone, for the many columns without long values."""
+        """False where no value is long. A look at the offsets alone, for the many columns without long values: at so
+        few of them at once that they stay close to a core.
+        """
         if not len(array):
             return False
         offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
-        return bool((offsets[1:] - offsets[:-1]).max() > self._long)
+        rows = range(0, len(array), BLOCK_ROWS)
+        return any(np.diff(offsets[first : first + BLOCK_ROWS + 1]).max() > self._long for first in rows)
 
     def _named(self, array: pa.Array, column: LongColumn) -> pa.Array:
         if not self._may_be_long(array):
