@@ -242,7 +242,10 @@ class Fragment(Operator):
         passing = passing_rows(self._memory)
         for batch in rows:
             self._stop_if_interrupted()
-            passing.add_bytes(batch_bytes(batch))
+            if self._by_blocks:
+                passing.add(batch)  # DuckDB holds no rows, so that memory of narrow ones is best kept for the next
+            else:
+                passing.add_bytes(batch_bytes(batch))
             for part in (batch,) if self._beside is None else self._beside.restored(batch, self._long):
                 if part.num_rows:
                     yield self._conform(part)

@@ -56,6 +56,20 @@ def test_a_statement_that_holds_its_rows_gives_back_before_and_while_they_come_o
     assert events[first:].count("back") >= 2
 
 
+def test_a_statement_of_one_row_after_the_other_keeps_the_memory_of_narrow_rows(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(wide_rows, "give_back", lambda: events.append("back"))
+    monkeypatch.setattr(statement_inputs, "_PASSING_BYTES", 2 << 20)
+    source = StreamSource(relation="in0", schema=X, size_class=10**8)
+    fragment = Fragment("SELECT c0 + 1 FROM in0", schema=X, instance=instance, streams=[source], row_wise=True)
+    narrow = pa.record_batch({"x": np.arange(BATCHES * ROWS)})
+    assert sum(batch.num_rows for batch in fragment.run([BatchStream(X, [narrow])])) == narrow.num_rows
+    assert events == []
+    fragment.close()
+
+
 @pytest.mark.parametrize(("memory", "times"), [(256 << 20, 7), (4 << 30, 0)])
 def test_a_thread_that_reads_ahead_releases_what_the_caller_has_freed(
     monkeypatch: pytest.MonkeyPatch, memory: int, times: int
