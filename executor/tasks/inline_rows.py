@@ -124,8 +124,8 @@ class SplitQueue:
             split.digest = digest
 
     def settle(self) -> None:
-        """Replace lent rows that have been used, and are not acknowledged, by their digests. Called without the lock, by
-        the thread that runs the epochs.
+        """Replace lent rows that have been used, and are not acknowledged, by their digests. The thread that runs the
+        epochs calls this, without the lock.
         """
         while True:
             with self._lock:

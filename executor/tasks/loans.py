@@ -1,7 +1,7 @@
 """Ends the loans of rows that their epoch has used.
 
-Mostly the epoch's acknowledgement ends the loan. Until then a split's content may be compared, and its digest costs more
-than all else that is done for the rows, so rows that are acknowledged soon have none.
+Mostly the epoch's acknowledgement ends the loan. Until then a split's content may be compared. A digest costs more than
+all else that is done for the rows, so rows that are acknowledged soon have none.
 """
 
 from __future__ import annotations
