@@ -29,6 +29,7 @@ from ..core.operator import Operator, Stream
 from ..core.piece import Piece
 from ..core.sizes import BATCH_BYTES, batch_bytes, fixed_row_bytes, rows_within
 from ..core.small_parts import PART_BYTES
+from ..core.wide_rows import wide_bytes
 from ..kernels import SMALL_ROWS, Kernels
 from ..sources import file_reads
 from ..sources.file_reads import FileReads
@@ -242,10 +243,7 @@ class Fragment(Operator):
         passing = passing_rows(self._memory)
         for batch in rows:
             self._stop_if_interrupted()
-            if self._by_blocks:
-                passing.add(batch)  # DuckDB holds no rows, so that memory of narrow ones is best kept for the next
-            else:
-                passing.add_bytes(batch_bytes(batch))
+            passing.add_bytes(wide_bytes(batch) if self._by_blocks else batch_bytes(batch))
             for part in (batch,) if self._beside is None else self._beside.restored(batch, self._long):
                 if part.num_rows:
                     yield self._conform(part)

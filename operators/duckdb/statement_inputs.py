@@ -67,7 +67,9 @@ class ContextSource:
 
 
 def passing_rows(memory: int) -> PassingRows:
-    """The rows that go into a statement of so much memory, or come out of it."""
+    """The rows that go into a statement of so much memory, or come out of it. Where it holds no rows, only wide ones
+    count: the memory of others is best kept for the next.
+    """
     return PassingRows(min(_PASSING_BYTES, memory // _PASSING_SHARE))
 
 
