@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isqrt
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ..arrays.layout import Places, Values
 
 Function: TypeAlias = np.ufunc
 """An associative function of two values."""
+
+any_sum: Final = np.errstate(over="ignore", invalid="ignore")
+"""Sums of floats may be infinite or NaN: nobody is warned of them."""
 
 
 class Blocks:
@@ -32,6 +35,7 @@ class Blocks:
         above = np.cumsum(np.bincount(lengths[short], minlength=1)[::-1])[::-1]
         self._open = above[2:].tolist()  # the number of blocks with more than one row, more than two rows, ...
 
+    @any_sum
     def from_first(self, function: Function, values: Values) -> Values:
         """For each row, the function of the values from the block's first row to the row, from left to right."""
         results: Values = values.copy()
@@ -42,6 +46,7 @@ class Blocks:
             results[at] = function(results[at - 1], values[at])
         return results
 
+    @any_sum
     def to_last(self, function: Function, values: Values) -> Values:
         """For each row, the function of the values from the row to the block's last row, from right to left."""
         results: Values = values.copy()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..arrays.layout import Flags, Places, Values, Words, dtype_of, flags, values
-from .blocks_of_slices import Blocks
+from .blocks_of_slices import Blocks, any_sum
 from .wide_sums import DecimalSums, decimal_words, decimals, validity
 
 StateFunction = Literal["sum", "count", "min", "max", "bool_and", "bool_or"]
@@ -145,6 +145,7 @@ class InBlocks(StateJoin):
         self._left = rows.blocks.to_last(function, numbers)
         self._identity = numbers.dtype.type(identity)
 
+    @any_sum
     def of(self, frames: Frames, type_: pa.DataType) -> pa.Array:
         first, last, block = frames.first, frames.end - 1, frames.start // self._rows.length
         ending = np.where(self._rows.block[first] == block, self._left[first], self._identity)

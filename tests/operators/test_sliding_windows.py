@@ -191,6 +191,16 @@ def test_a_sum_of_floats_is_that_of_a_window_s_own_slices(warm: Instance) -> Non
     assert dict(listed(answer))[2] == pytest.approx(0.6)
 
 
+def test_sums_of_opposite_infinities_and_of_very_large_floats_warn_nobody(warm: Instance) -> None:
+    """The tests take warnings for errors. Rows are in few long blocks of slices, then in many short ones."""
+    schema = pa.schema([("n", pa.int64()), ("k", pa.int64()), ("s", pa.float64())])
+    values = [math.inf, -math.inf, 1e308, 1e308, -1e308, -1e308, -1e308]
+    for groups in (1, 40):
+        rows = [(number, number % groups, values[number % 7]) for number in range(400)]
+        answer = run(sliding(warm, schema, ["sum"], 6 * groups, groups), table(rows, schema))
+        assert any(math.isnan(window[-1]) for window in listed(answer))
+
+
 def test_rows_beyond_a_share_of_the_memory_are_put_together_by_duckdb(
     warm: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

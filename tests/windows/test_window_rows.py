@@ -213,6 +213,24 @@ def test_sums_of_windows_may_pass_through_more_than_their_type(client: tidegate.
     assert rows_of(kind, answer) == [(0, 2, "a", 0)]
 
 
+@pytest.mark.parametrize("values", [[math.inf, -math.inf, 1.5, 2.5, -0.5], [1e308, 1e308, 1e308, 1.5, 2.5]])
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_sums_of_floats_may_be_infinite_or_no_number(
+    client: tidegate.Client, mode: tidegate.Mode, values: list[float]
+) -> None:
+    """The tests take warnings for errors, NumPy's as well."""
+    frame = built_windows.watermark(sub.read_named_table("events", {"t": sub.i64, "x": sub.fp64}), "t")
+    sums = [sub.f.sum(sub.col("x")).alias("s")]
+    windowed = built_windows.sliding(frame, "t", 6, 1, measures=sums, final=mode == "continuous")
+    data = pa.table({"t": range(100), "x": values * 20})
+    with client.create_task(windowed.to_plan(), mode=mode) as task:
+        answer = task.run_epoch({"events": data}).table()
+    found = dict(zip(answer["window_start"].to_pylist(), answer["s"].to_pylist(), strict=True))
+    for start in range(90):
+        expected = sum((values * 20)[start : start + 6])
+        assert found[start] == pytest.approx(expected, nan_ok=True), start
+
+
 def test_keys_of_every_type_are_keys(client: tidegate.Client) -> None:
     columns: dict[str, tuple[Any, pa.Array]] = {
         "float": (sub.fp64, pa.array([0.0, -0.0, math.nan, math.nan, None])),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ...slices.blocks_of_slices import any_sum
 from ..values.change import Numbers
 from ..values.limbs import TooLarge
 from ..values.rows import Rows
@@ -148,6 +149,7 @@ class WindowSegments:
         """The known states that were read."""
         return int(self._begins[-1])
 
+    @any_sum
     def results(self, key_schema: pa.Schema) -> Rows:
         """The windows, a row for each key that has a slice in it: its number, the key, the joined states."""
         segments = self._segments.take(np.flatnonzero((self._segments.front >= 0) | (self._segments.back >= 0)))
