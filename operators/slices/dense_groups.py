@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,40 +15,15 @@ from ..core.batches import batch_of
 from ..core.blocks import BLOCK_ROWS
 from .columns_of_numbers import column_of_numbers
 from .group_domain import Axis, Bounds, GroupDomain, filled
-from .group_positions import positions
-from .group_totals import GroupTotals, Pair
+from .group_positions import GroupKey, positions
+from .group_totals import GroupState, GroupTotals, Pair
 from .packed_sums import PackedSums, counts_and_sums
+from .wide_sums import WORD
 
-GroupFunction = Literal["sum", "count", "min", "max"]
-
-_WORD: Final = 1 << 62
 _FIRST_LOOK: Final = 256
 """If so many times do not ascend, nobody looks at the others."""
 _IDENTITY: Final = {"sum": 0, "min": np.iinfo(np.int64).max, "max": np.iinfo(np.int64).min}
 _JOINED: Final = {"sum": np.add, "min": np.minimum, "max": np.maximum}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupKey:
-    """A key of groups: a column's values, or the numbers of its slices of `size` units, of which slice 0 begins at
-    `origin`. Values that are no whole numbers have to be `numbered`.
-    """
-
-    column: int
-    size: int | None = None
-    origin: int = 0
-    numbered: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupState:
-    """A state of groups: of the values of the input's column `values`, or of all rows, where the column `condition` is
-    true, if there is one.
-    """
-
-    function: GroupFunction
-    values: int | None
-    condition: int | None
 
 
 class DenseGroups:
@@ -79,7 +54,7 @@ class DenseGroups:
         ascending = self._keys[0].size is not None and _is_ascending(columns[0])
         bounds = self._bounds_of(columns, ascending)
         sums = self._sums_in(block)
-        if self._bound + sums >= _WORD or not self._holds(block) or not self._makes_room(bounds):
+        if self._bound + sums >= WORD or not self._holds(block) or not self._makes_room(bounds):
             return False
         assert self._domain is not None
         self._bound += sums
@@ -261,8 +236,8 @@ def _key_bounds(key: GroupKey, bounds: Bounds) -> Bounds:
     least, most = bounds
     if key.size is None:
         return least, most
-    if max(-least, most) + abs(key.origin) + key.size > _WORD:
-        return -_WORD - 1, _WORD + 1
+    if max(-least, most) + abs(key.origin) + key.size > WORD:
+        return -WORD - 1, WORD + 1
     return (least - key.origin) // key.size, (most - key.origin) // key.size
 
 

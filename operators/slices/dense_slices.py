@@ -32,7 +32,8 @@ from ..duckdb.fragment import Fragment
 from ..duckdb.instances import Instance
 from ..duckdb.long_values import LongColumn
 from ..duckdb.statement_inputs import StreamSource
-from .dense_groups import GroupKey, GroupState
+from .group_positions import GroupKey
+from .group_totals import GroupState
 from .numbered_groups import NumberedGroups
 
 _SHARE: Final = 16

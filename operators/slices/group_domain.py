@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from ..arrays.layout import Words
 from .columns_of_numbers import ascending_numbers, column_of_numbers, repeated
+from .wide_sums import WORD
 
 Bounds: TypeAlias = tuple[int, int]
 """The least and the greatest value."""
 
-_WORD: Final = 1 << 62
 _FIRST_PLACES: Final = 1 << 16
 """Arrays begin with so many places, and double: unused places would have to be cleared as well."""
 _AHEAD: Final = 8
@@ -48,7 +48,7 @@ class GroupDomain:
         sizes = [most - first + 2 for first, most in bounds]
         others = _product(sizes[1:])
         farthest = max(abs(number) for bound in bounds for number in bound)
-        if sizes[0] * others > room or farthest > _WORD:
+        if sizes[0] * others > room or farthest > WORD:
             return None
         ahead = _AHEAD if others > _FIRST_PLACES else 2
         first = min(room // others, max(ahead * sizes[0], _FIRST_PLACES // others))

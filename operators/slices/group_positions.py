@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +13,23 @@ import pyarrow as pa
 from ..arrays.layout import Words, flags, values
 from .group_domain import Axis, Bounds
 
-if TYPE_CHECKING:
-    from .dense_groups import GroupKey
-
 _FEW: Final = 3
 """If the rows of a block are in so many more slices than one, they are numbered slice by slice where times ascend."""
 
 _Piece: TypeAlias = tuple[int, int, int]
 """Rows from a first one to before another one, and what their places have in common."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKey:
+    """A key of groups: a column's values, or the numbers of its slices of `size` units, of which slice 0 begins at
+    `origin`. Values that are no whole numbers have to be `numbered`.
+    """
+
+    column: int
+    size: int | None = None
+    origin: int = 0
+    numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

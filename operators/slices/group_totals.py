@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Literal, TypeAlias
 
 from ..arrays.layout import Flags, Words
 from .packed_sums import counts_and_sums
 
-if TYPE_CHECKING:
-    from .dense_groups import GroupState
+GroupFunction = Literal["sum", "count", "min", "max"]
 
 Pair: TypeAlias = tuple[int | None, int | None]
 """The column of a state's values, and its condition."""
 Total: TypeAlias = tuple[Words, Flags | None]
 """A state of groups, and where it is null."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupState:
+    """A state of groups: of the values of the input's column `values`, or of all rows, where the column `condition` is
+    true, if there is one.
+    """
+
+    function: GroupFunction
+    values: int | None
+    condition: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,9 +14,11 @@ from pyarrow import types as kinds
 
 from ..core.batches import batch_of
 from ..core.blocks import BLOCK_ROWS
-from .dense_groups import DenseGroups, GroupKey, GroupState
+from .dense_groups import DenseGroups
+from .group_positions import GroupKey
+from .group_totals import GroupState
 from .wide_sums import integers
-from .windows_in_arrays import WindowsInArrays
+from .windows_in_arrays import WindowsInArrays, windows_in_arrays
 
 _MOST_VALUES: Final = BLOCK_ROWS // 4
 """Each block puts all values into a hash table again."""
@@ -76,8 +78,7 @@ class NumberedGroups:
         if table is None:
             return None
         named = {at - 1: values.of for at, values in self._values.items()}
-        windows = WindowsInArrays(table, types[1:], named, length, step, self._room)
-        return windows if windows.pays else None
+        return windows_in_arrays(table, types[1:], named, length, step, self._room)
 
 
 class _Values:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,10 @@ from pyarrow import types as kinds
 
 from ..arrays.layout import Flags, Places, Values, Words, dtype_of, flags, values
 from .blocks_of_slices import Blocks, any_sum
-from .wide_sums import DecimalSums, decimal_words, decimals, validity
+from .wide_sums import WORD, DecimalSums, decimal_words, decimals, validity
 
 StateFunction = Literal["sum", "count", "min", "max", "bool_and", "bool_or"]
 """The aggregate that has made a state from rows."""
-
-_WORD: Final = 1 << 62
 
 
 def obstacle(function: str, type_: pa.DataType) -> str | None:
@@ -121,7 +119,7 @@ class Count(StateJoin):
     def __init__(self, column: pa.Array, order: Places) -> None:
         super().__init__(column.type)
         counts = values(column.fill_null(0) if column.null_count else column)[order]
-        self.fits = not len(counts) or int(counts.max()) * len(counts) < _WORD
+        self.fits = not len(counts) or int(counts.max()) * len(counts) < WORD
         self._before = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=self._before[1:])
 

@@ -13,7 +13,8 @@ _LOW: Final = 0xFFFF_FFFF
 _PARTS: Final = 4
 _MOST_HIGH: Final = float(10**38 >> 64) * 0.99
 """Sums of smaller high words are those of numbers of at most 38 digits, whatever the low words are."""
-_WORD: Final = 1 << 62
+WORD: Final = 1 << 62
+"""The sum of two numbers below it fits into 64 bits."""
 
 
 def decimal_words(array: pa.Array) -> tuple[Words, Words]:
@@ -85,4 +86,4 @@ def _fits(low: Words, high: Words) -> bool:
     if not len(low):
         return True
     most = max(-int(low.min()), int(low.max()))
-    return most * len(low) < _WORD and bool(np.array_equal(high, low >> 63))
+    return most * len(low) < WORD and bool(np.array_equal(high, low >> 63))

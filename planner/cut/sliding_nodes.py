@@ -8,8 +8,9 @@ from typing import TypeAlias, assert_never, cast
 import pyarrow as pa
 
 from ...operators.duckdb.long_values import LongColumn
-from ...operators.slices.dense_groups import GroupFunction, GroupKey, GroupState
 from ...operators.slices.dense_slices import GroupsOfSlices, WholeGroups
+from ...operators.slices.group_positions import GroupKey
+from ...operators.slices.group_totals import GroupFunction, GroupState
 from ...operators.slices.sliding_windows import WindowsOfSlices
 from ...operators.slices.state_joins import StateFunction
 from ...proto.errors import InternalError, PlanError

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.slices import dense_windows
-from tidegate.operators.slices.dense_groups import GroupKey, GroupState
 from tidegate.operators.slices.dense_slices import DenseSlices, GroupsOfSlices
 from tidegate.operators.slices.dense_windows import DenseWindows
+from tidegate.operators.slices.group_positions import GroupKey
+from tidegate.operators.slices.group_totals import GroupState
 from tidegate.operators.slices.sliding_windows import SlidingWindows, WindowsOfSlices
 from tidegate.operators.slices.windows_in_arrays import WindowsInArrays
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.slices import numbered_groups
-from tidegate.operators.slices.dense_groups import GroupKey, GroupState
+from tidegate.operators.slices.group_positions import GroupKey
+from tidegate.operators.slices.group_totals import GroupState
 from tidegate.operators.slices.numbered_groups import NumberedGroups
 
 from ..searching import tries

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.slices import packed_sums
-from tidegate.operators.slices.dense_groups import DenseGroups, GroupKey, GroupState
+from tidegate.operators.slices.dense_groups import DenseGroups
+from tidegate.operators.slices.group_positions import GroupKey
+from tidegate.operators.slices.group_totals import GroupState
 
 from ..searching import tries
 

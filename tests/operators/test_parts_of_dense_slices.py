@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.instances import Instance
 from tidegate.operators.slices import dense_slices
-from tidegate.operators.slices.dense_groups import GroupKey, GroupState
 from tidegate.operators.slices.dense_slices import DenseSlices, GroupsOfSlices, WholeGroups
+from tidegate.operators.slices.group_positions import GroupKey
+from tidegate.operators.slices.group_totals import GroupState
 
 from ..searching import tries
 
