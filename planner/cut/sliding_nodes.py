@@ -227,9 +227,11 @@ def _columns(relation: _OfSlices, keys: int) -> Iterator[str]:
 def _is_plain(relation: _OfSlices) -> bool:
     """Tests whether each measure is its state, cast to the measure's type."""
     for measure in relation.measures:
-        if len(states_of(measure) or ()) != 1:
+        states = states_of(measure) or ()
+        if len(states) != 1:
             return False
-        if render_value(measure, ["state"]) not in ("state", f"CAST(state AS {sql_type(measure.type)})"):
+        own = states[0].own.format("state")
+        if render_value(measure, ["state"]) not in (own, f"CAST({own} AS {sql_type(measure.type)})"):
             return False
     return True
 

@@ -25,12 +25,14 @@ _DOUBLE: Final = t.Float(bits=64)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """A state column: the aggregate that makes it from rows, its type, and the aggregate that joins several states
-    (`{0}` the column, `{1}` the window it is joined over, if there is one).
+    (`{0}` the column, `{1}` the window it is joined over, if there is one). `own` is the column in the type that
+    DuckDB's aggregate has, as templates expect it.
     """
 
     function: str
     type: t.Type
     joined: str
+    own: str = "{0}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,9 @@ def _sum(type_: t.Type | None) -> Sequence[State] | None:
     """The state of a sum: for integers without bound (as many digits as Arrow can carry), for floats a double."""
     match type_:
         case t.Integer():
-            return [State(function="sum", type=t.Decimal(precision=38, scale=0), joined="CAST(sum({0}){1} AS HUGEINT)")]
+            digits = t.Decimal(precision=38, scale=0)
+            own = "CAST({0} AS HUGEINT)"
+            return [State(function="sum", type=digits, joined="CAST(sum({0}){1} AS HUGEINT)", own=own)]
         case t.Decimal(scale=scale):
             return [State(function="sum", type=t.Decimal(precision=38, scale=scale), joined="sum({0}){1}")]
         case t.Float():
@@ -142,7 +146,7 @@ def render_value(measure: ir.Measure, columns: Sequence[str]) -> str:
     def value(name: str, *arguments: str) -> str:
         if (name, arguments) not in values:
             parts = _PARTS[name]
-            joined = [next(left) for _ in parts.states(_argument_type(measure)) or ()]
+            joined = [state.own.format(next(left)) for state in parts.states(_argument_type(measure)) or ()]
             values[name, arguments] = parts.value.format(*joined)
         return values[name, arguments]
 

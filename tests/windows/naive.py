@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,6 +140,7 @@ MEASURES: Final[Mapping[str, tuple[Any, Callable[[Sequence[Row]], Any]]]] = {
     "least": (sub.f.min(_v), _or_null(min)),
     "greatest": (sub.f.max(_v), _or_null(max)),
     "mean": (sub.f.avg(sub.col("v").cast(sub.fp64)), _or_null(statistics.fmean)),
+    "average": (sub.f.avg(_v), _or_null(lambda values: math.trunc(Fraction(sum(values), len(values))))),
     "all large": (sub.f.bool_and(_v > sub.lit(2)), _or_null(lambda values: all(value > 2 for value in values))),
     "large": (sub.f.count(_v).filter(_v > sub.lit(2)), lambda rows: sum(value > 2 for value in _present(rows))),
 }

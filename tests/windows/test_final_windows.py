@@ -168,6 +168,7 @@ KINDS = st.builds(
 )
 @example("i64", Kind(Spans(10, 10), 1, 0, 0), [(0, "a", 1, False), (10, "a", 1, False)], [1], [], ["count"], 1)
 @example("i64", Kind(Spans(10, 5), 1, 0, 0), [(t, "a", 1, False) for t in (3, 11, 7, 30)], [2], [], ["count"], 1)
+@example("i64", Kind(Spans(10, 5), 1, 0, 0), [(t, "a", t, False) for t in (3, 4, 4, 30)], [2], [], ["average"], 1)
 @example("i64", Kind(Spans(10, 5), 1, 0, 0), [(t, "a", 1, False) for t in (3, 11, 7, 30)], [], [], ["texts"], 2)
 @example("i64", Kind(None, 5, 0, 0), [(0, "a", 1, False), (5, "a", 1, False)], [1], [], ["count"], 2)
 def test_each_window_comes_once_when_the_watermark_has_passed_it_however_the_stream_is_cut(
