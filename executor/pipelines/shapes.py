@@ -77,9 +77,13 @@ def _sliced(pieces: Sequence[Piece], columns: Sequence[Column], channels: int) -
 
 
 def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] | None:
-    """The least and greatest value of a key in each piece, and the piece's rows; None if a piece does not tell."""
+    """The least and greatest value of a key in each piece that may have rows, and the piece's rows; None if such a
+    piece does not tell.
+    """
     bounds = []
     for piece in pieces:
+        if isinstance(piece, FilePiece) and piece.row_count == 0:
+            continue
         bound = bound_of(piece, key) if isinstance(piece, FilePiece) else None
         if bound is None:
             return None

@@ -256,16 +256,25 @@ def _empty_row_groups(table: pa.Table, path: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "rows_more"), [(_empty_file, 0), (_empty_row_groups, 10)], ids=["a file", "row groups"]
 )
-def test_what_is_empty_leaves_all_to_other_ways(
+def test_what_is_empty_changes_no_range(
     client: tidegate.Client, tmp_path: Path, write: Callable[[pa.Table, Path], None], rows_more: int
 ) -> None:
-    """It has no least and no greatest time."""
+    """It has no least and no greatest time, and no row that any channel could miss."""
     table = stream(times(1), 2)
     write(table, tmp_path / "other.parquet")
-    splits = {"a": [*files(tmp_path, "a", table), str(tmp_path / "other.parquet")]}
-    rows, way = answer(client, tumbling("a"), splits, 2)
+    first, *others = files(tmp_path, "a", table)
+    rows, way = answer(client, tumbling("a"), {"a": [first, str(tmp_path / "other.parquet"), *others]}, 2)
     assert alike(rows) == alike(oracle(pa.concat_tables([table, table.slice(0, rows_more)])))
-    assert way == EXCHANGED
+    assert way == IN_RANGES
+
+
+def test_files_without_rows_have_no_windows(client: tidegate.Client, tmp_path: Path) -> None:
+    left, right = stream(times(1), 2), stream(times(3), 4).slice(0, 0)
+    splits = {"a": files(tmp_path, "a", left), "b": files(tmp_path, "b", right)}
+    joined = windows.interval_join(tumbling("a"), tumbling("b"), "window_start", keys=["k"], how="left")
+    rows, _ = answer(client, joined, splits, 2)
+    assert [row[:6] for row in alike(rows)] == alike(oracle(left))
+    assert {row[6:] for row in rows} == {(None,) * 6}
 
 
 def test_sliding_windows_span_ranges(client: tidegate.Client, tmp_path: Path) -> None:

@@ -405,8 +405,12 @@ def _is_counted(type_: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, int]] | None:
-    bounds = []
+    """The bounds of each row group; any numbers for those without rows."""
+    bounds: list[tuple[int, int]] = []
     for group in footer.groups:
+        if not group.rows:
+            bounds.append((0, 0))
+            continue
         chunk_bounds = footer.bounds(group, leaf)
         if chunk_bounds is None or group.chunks[leaf].nulls != 0:
             return None
