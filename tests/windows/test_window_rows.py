@@ -227,10 +227,10 @@ def test_sums_of_floats_may_be_infinite_or_no_number(
     data = pa.table({"t": range(100), "x": values * 20})
     with client.create_task(windowed.to_plan(), mode=mode) as task:
         answer = task.run_epoch({"events": data}).table()
-    found = dict(zip(answer["window_start"].to_pylist(), answer["s"].to_pylist(), strict=True))
+    sum_from = dict(zip(answer["window_start"].to_pylist(), answer["s"].to_pylist(), strict=True))
     for start in range(90):
         expected = sum((values * 20)[start : start + 6])
-        assert found[start] == pytest.approx(expected, nan_ok=True), start
+        assert sum_from[start] == pytest.approx(expected, nan_ok=True), start
 
 
 def test_keys_of_every_type_are_keys(client: tidegate.Client) -> None:
