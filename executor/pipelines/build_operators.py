@@ -425,4 +425,4 @@ def _file_source(file: FileInput) -> ReadSource:
 
 
 def _cut(read: FileInput | ScanNode) -> Cut | None:
-    return None if read.cut is None else (read.source, *read.cut)
+    return None if read.cut is None else (read.source, read.cut)

@@ -12,14 +12,14 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import TypeAlias
 
-from ...operators.core.column import Slices
+from ...operators.core.column import KeyCut
 from ...operators.core.piece import FilePiece, KeyRange, Piece
 from ...planner.physical.pipelines import Pipeline, read_from_sources
 from .shapes import bound_of, key_bounds
 from .slice_cuts import slice_starts
 
-Cut: TypeAlias = tuple[str, str, int, Slices | None]
-"""A source, its key, the number of the ranges, and the slices of which none lies in two of them."""
+Cut: TypeAlias = tuple[str, KeyCut]
+"""A source, and how it is cut."""
 
 CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
@@ -28,29 +28,29 @@ def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
     """The sources that these pipelines read by ranges of keys."""
     nodes = (node for pipeline in pipelines for node in pipeline.nodes)
     reads = (read for node in nodes for read in read_from_sources(node))
-    return frozenset((read.source, *read.cut) for read in reads if read.cut is not None)
+    return frozenset((read.source, read.cut) for read in reads if read.cut is not None)
 
 
 def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[CutPieces]:
     """For each channel, the pieces of every cut with the channel's range of the key."""
     dealt: list[dict[Cut, Sequence[Piece]]] = [{} for _ in range(channels)]
-    numbered = sorted(cuts, key=lambda cut: (cut[2], cut[0], cut[1]))
-    for _, together in groupby(numbered, key=lambda cut: cut[2]):
+    numbered = sorted(cuts, key=lambda cut: (cut[1].ranges, cut[0], cut[1].key))
+    for _, together in groupby(numbered, key=lambda cut: cut[1].ranges):
         alike = list(together)
         bounds = _bounds(alike, whole, channels)
-        for cut in alike:
+        for source, cut in alike:
             for channel, (low, high) in enumerate(zip((None, *bounds), (*bounds, None), strict=True)):
-                pieces = tuple(_in_range(whole[cut[0]], cut[1], low, high))
-                dealt[channel][cut] = pieces if cut[3] is None else tuple(_with_few_conditions(pieces))
+                pieces = tuple(_in_range(whole[source], cut.key, low, high))
+                dealt[channel][source, cut] = pieces if cut.slices is None else tuple(_with_few_conditions(pieces))
     return list(dealt)
 
 
 def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[int]:
     """The values where the ranges after the first one start: behind pieces, with rows as even as pieces allow."""
-    known = [bounds for source, key, _, _ in alike if (bounds := key_bounds(whole[source], key))]
+    known = [bounds for source, cut in alike if (bounds := key_bounds(whole[source], cut.key))]
     if not known:
         return [0] * (channels - 1)
-    slices = alike[0][3]
+    slices = alike[0][1].slices
     if slices is not None:
         return slice_starts(list(chain.from_iterable(known)), channels, slices)
     pieces = sorted(max(known, key=lambda bounds: sum(rows for _, _, rows in bounds)))

@@ -139,7 +139,7 @@ class EpochStages:
     def _inputs(self, pipeline: Pipeline, whole: Pieces, cut: Sequence[CutPieces]) -> Iterator[bytes]:
         """The input of each channel."""
         reads = (read for node in pipeline.nodes for read in read_from_sources(node))
-        mine = {(read.source, *read.cut) for read in reads if read.cut is not None}
+        mine = {(read.source, read.cut) for read in reads if read.cut is not None}
         for channel, pieces in enumerate(channel_shares(pipeline, whole)):
             yield packed(Given(pieces=self._found(pieces), cut={key: cut[channel][key] for key in mine}))
 

@@ -16,6 +16,16 @@ class Slices(NamedTuple):
     origin: int
 
 
+class KeyCut(NamedTuple):
+    """The way in which a source is cut: each channel has the rows whose values of `key` are in its range. If the cuts
+    of two sources have the same number of `ranges`, they have the same ranges. No slice of `slices` lies in two ranges.
+    """
+
+    key: str
+    ranges: int
+    slices: Slices | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A wanted column. The scan matches it by `name` (exactly, else without regard to case where that is unambiguous)

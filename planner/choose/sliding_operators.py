@@ -125,7 +125,7 @@ def _is_cut(aggregate: ir.Aggregate) -> bool:
     while sliced is not None and below:
         relation = below.pop()
         if isinstance(relation, ir.Read | ir.LocalFiles):
-            if relation.cut is not None and relation.cut[2] == sliced.slices:
+            if relation.cut is not None and relation.cut.slices == sliced.slices:
                 return True
         elif not isinstance(relation, ir.Exchange):
             below.extend(tree.inputs(relation))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ...operators.core.blocks import BLOCK_ROWS
-from ...operators.core.column import Column, Slices
+from ...operators.core.column import Column, KeyCut
 from ...operators.duckdb.loop_resources import LoopBound
 from ...operators.kernels import SMALL_ROWS, Step, pay_at_any_size
 from ...operators.python_functions import WIDE_ROWS
@@ -177,7 +177,7 @@ class _Leaf:
 
     source: str
     whole: bool
-    cut: tuple[str, int, Slices | None] | None
+    cut: KeyCut | None
     order: tuple[tuple[str, ir.Direction], ...]
 
     def feed(self, making: Making) -> Feed:

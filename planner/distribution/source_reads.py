@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
+from ...operators.core.column import KeyCut
 from .. import ir
 from .alternatives import BYTE, READ, Alternative, Placement, Ranged, Reading
 from .estimates import Estimate
@@ -34,7 +35,7 @@ def read_alternatives(
             yield Alternative(
                 placement=Placement.SHARES,
                 cost=_OPEN + cost / spreading.channels * _CUT,
-                relation=replace(relation, cut=(name, ranges, None)),
+                relation=replace(relation, cut=KeyCut(name, ranges)),
                 ranged=Ranged(at, ranges),
                 order=relation.order,
                 in_turn=bool(relation.order),
@@ -46,7 +47,7 @@ def read_alternatives(
             yield Alternative(
                 placement=Placement.SHARES,
                 cost=_OPEN + cost / spreading.channels * _CUT,
-                relation=replace(relation, cut=(name, ranges, slices)),
+                relation=replace(relation, cut=KeyCut(name, ranges, slices)),
                 ranged=Ranged(relation.names.index(name), ranges, slices),
             )
 

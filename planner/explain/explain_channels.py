@@ -75,7 +75,7 @@ def _rows(read: FileInput | ScanNode) -> str:
     if read.whole:
         return "all rows"
     if read.cut is not None:
-        return f"a range of {read.cut[0]}" if read.cut[2] is None else f"a range of {read.cut[0]}, in whole slices"
+        return f"a range of {read.cut.key}{'' if read.cut.slices is None else ', in whole slices'}"
     return "a share"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NewType, TypeAlias, TypeVar, 
 
 from ...operators.changes.event_time.interval_closing import IntervalClosing
 from ...operators.changes.event_time.window_closing import AnyClosing
-from ...operators.core.column import Slices
+from ...operators.core.column import KeyCut
 from . import traits as table
 from .expressions import Direction, Expression, Measure, SortKey, Subquery, WindowCall
 from .traits import Parts, Traits
@@ -80,8 +80,7 @@ class Read(Node):
     another order fails. With a `watermark`, a continuous task's source has this watermark.
 
     In a plan that is distributed over channels, a read has its channel's share of the rows, or all rows if `whole`, or
-    the rows whose values of column `cut[0]` are in the channel's range. All reads of one plan whose cuts have the same
-    number `cut[1]` have the same ranges. No slice of `cut[2]` lies in two of them, if there are any.
+    those of the channel's range of a `cut`.
     """
 
     source: str
@@ -89,7 +88,7 @@ class Read(Node):
     schema: Schema
     plan_path: str
     whole: bool = False
-    cut: tuple[str, int, Slices | None] | None = None
+    cut: KeyCut | None = None
     order: tuple[ColumnOrder, ...] = ()
     watermark: RowWatermark | None = None
     parts: ClassVar = Parts()
@@ -118,7 +117,7 @@ class LocalFiles(Node):
     schema: Schema
     plan_path: str
     whole: bool = False
-    cut: tuple[str, int, Slices | None] | None = None
+    cut: KeyCut | None = None
     order: tuple[ColumnOrder, ...] = ()
     watermark: RowWatermark | None = None
     parts: ClassVar = Parts()

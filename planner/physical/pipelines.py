@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, assert_never
 import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
-from ...operators.core.column import Column, Slices
+from ...operators.core.column import Column, KeyCut, Slices
 from ...operators.duckdb.long_values import LongColumn
 from ...operators.duckdb.loop_resources import LoopBound
 from ...operators.duckdb.statement import Ordered
@@ -68,8 +68,7 @@ class ScanNode:
     """Reads a source's pieces, in order, as Arrow in the plan's types.
 
     It reads this channel's pieces, or all pieces if `whole`, or if `parted` those of the partition of the channel's
-    number, or the rows in the channel's range of the ranges number `cut[1]` of column `cut[0]`. With an `order`, a row
-    that is out of order is an error.
+    number, or the rows in the channel's range of a `cut`. With an `order`, a row that is out of order is an error.
     """
 
     source: str
@@ -79,7 +78,7 @@ class ScanNode:
     plan_path: str
     whole: bool = False
     parted: bool = False
-    cut: tuple[str, int, Slices | None] | None = None
+    cut: KeyCut | None = None
     order: tuple[Order, ...] = ()
 
 
@@ -87,9 +86,8 @@ class ScanNode:
 class FileInput:
     """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ...
 
-    It reads the pieces of this channel, or all pieces if `whole`, or the rows whose values of column `cut[0]` are in
-    the channel's range of the ranges number `cut[1]`. If the source has `full_cardinality`, DuckDB should expect all
-    rows of it.
+    It reads the pieces of this channel, or all pieces if `whole`, or the rows in the channel's range of a `cut`. If the
+    source has `full_cardinality`, DuckDB should expect all rows of it.
     """
 
     source: str
@@ -97,7 +95,7 @@ class FileInput:
     columns: tuple[Column, ...]
     plan_path: str
     whole: bool = False
-    cut: tuple[str, int, Slices | None] | None = None
+    cut: KeyCut | None = None
     full_cardinality: bool = False
 
 

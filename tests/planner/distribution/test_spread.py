@@ -230,7 +230,7 @@ def test_sources_cut_at_one_key_meet_without_an_exchange() -> None:
     physical_plan = physical(root, {"a": LARGE, "b": LARGE}, clustered={"a": ["k"], "b": ["k"]})
     assert reads(physical_plan) == {"a": "cut", "b": "cut"}
     assert moved(physical_plan) == []
-    assert len({file.cut[1] for file in files(last(physical_plan)) if file.cut}) == 1
+    assert len({file.cut.ranges for file in files(last(physical_plan)) if file.cut}) == 1
 
 
 def test_sources_clustered_by_other_columns_are_not_cut() -> None:
