@@ -84,7 +84,7 @@ def check_seconds(name: str, value: float) -> None:
 
 
 def checked_file(split: FileSplit) -> FileSplit:
-    """The split with its path as text, after checks of its file, its rows and its row groups."""
+    """The split with its path as text, after checks of all that it says but `missing_columns`."""
     try:
         path = os.fsdecode(split.path)
         path.encode()
@@ -104,6 +104,10 @@ def checked_file(split: FileSplit) -> FileSplit:
         )
     if split.number is not None and not (_whole(split.number) and 0 <= split.number < BEYOND):
         raise InvalidRequest(f"number={split.number!r} of {split.path} must be a whole number from 0 to 2**63 - 1")
+    if split.watermark is not None:
+        check_watermark(split.watermark)
+    check_text(f"the format of {split.path}", split.format or "")
+    check_text(f"the change column of {split.path}", split.change_column or "")
     if split.version is not None and not isinstance(split.version, str):
         raise InvalidRequest(f"version={split.version!r} of {split.path} must be a text of Task.find_files")
     return split if path is split.path else replace(split, path=path)

@@ -20,7 +20,6 @@ from .numbers import (
     check_seconds,
     check_sources,
     check_text,
-    checked_file,
     from_one,
     last_numbers,
     not_negative,
@@ -50,7 +49,7 @@ from .proto.values import (
     Transaction,
     after,
 )
-from .splits import SplitLike
+from .splits import SplitLike, file_split
 from .transport.feeder import Feed, Step, checkpoint_name, seal_of
 from .transport.sending import Sending
 
@@ -259,8 +258,9 @@ class Task:
         >>> [file.format for file in task.find_files("sales", "*.parquet")]
         ['parquet', 'parquet', 'parquet']
         """
-        wanted = split if isinstance(split, FileSplit) else FileSplit(os.fsdecode(split))
-        return self._service.find_files(self.id, source, checked_file(wanted), pieces=pieces)
+        check_text("a source's name", source)
+        wanted = split if isinstance(split, FileSplit) else FileSplit(split)  # type: ignore[arg-type] # made text below
+        return self._service.find_files(self.id, source, file_split(wanted), pieces=pieces)
 
     def last_transaction(self, application: str) -> Committed | None:
         """The last version of an application, and its epoch; None if the task knows no transaction of it."""

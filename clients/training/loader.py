@@ -17,7 +17,7 @@ from ..client import Client
 from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
-from ..proto.errors import InvalidRequest, NotFound, Refused
+from ..proto.errors import InvalidRequest, Refused, TidegateError
 from ..proto.values import PlanBytes
 from ..splits import SplitLike
 from ..task_options import SharedOptions
@@ -327,8 +327,8 @@ class Loader(Closing):
                         stays_open = True
                         return
             self._check_turn(turn)  # another thread that closes the loader ends the reading, too
-        except NotFound:
-            self._check_turn(turn)  # it deletes the tasks of the reading
+        except TidegateError:
+            self._check_turn(turn)  # a newer turn deletes the tasks of the reading, at any point of a call
             raise
         finally:
             if self._turn == turn and not stays_open:

@@ -82,6 +82,19 @@ def test_what_is_no_path_is_refused(start: Start, path: Any) -> None:
         start().add_split("a", tidegate.FileSplit(path))
 
 
+@pytest.mark.parametrize(
+    "said",
+    [{"format": 5}, {"change_column": 5}, {"watermark": "now"}, {"watermark": 2**63}, {"missing_columns": "maybe"}],
+)
+def test_words_about_a_file_that_are_none_are_refused_alike_where_it_is_added_and_listed(
+    start: Start, said: dict[str, Any]
+) -> None:
+    task, file = start(), tidegate.FileSplit("sales.parquet", **said)
+    for use in (task.add_split, task.find_files):
+        with pytest.raises(tidegate.InvalidRequest, match=r"must be (text|a whole number|one of error, null)"):
+            use("a", file)
+
+
 @pytest.mark.parametrize("watermark", [1.5, "now", 2**63, -(2**63) - 1])
 def test_watermarks_that_are_no_microseconds_are_refused(start: Start, watermark: Any) -> None:
     with pytest.raises(tidegate.InvalidRequest, match=r"watermark=.* must be a whole number of microseconds"):

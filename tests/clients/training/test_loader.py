@@ -21,6 +21,7 @@ import substrait.dataframe as sub
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Loader, Position, Shuffle
+from tidegate.training.loader_reading import Reading
 from tidegate.training.training_source import TrainingSource
 
 from . import oracle
@@ -146,6 +147,24 @@ def test_a_loop_does_not_end_as_if_complete_where_its_loader_is_closed(
     assert refused.value.reason == "CONSUMED"
     assert list(client.tasks()) == []
     assert read + rows_of(closed) == expected()
+
+
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_a_loop_says_that_its_loader_was_closed_whatever_call_that_cut_off(
+    local_client: Client, folder: Path, prefetch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = loader(local_client, folder, prefetch=prefetch)
+
+    def cut_off(reading: Reading) -> object:
+        closed.close()  # as another thread does while the loop waits for rows
+        raise tidegate.EpochError("the task was cancelled", reason="TASK_CANCELLED", epoch=1)
+
+    loop = iter(closed)
+    next(loop)
+    monkeypatch.setattr(Reading, "__next__", cut_off)
+    with pytest.raises(tidegate.Refused, match="the loader was closed") as refused:
+        next(loop)
+    assert refused.value.reason == "CONSUMED"
 
 
 @pytest.mark.parametrize("prefetch", [0, 3])
@@ -540,3 +559,12 @@ def test_files_of_other_formats_are_read_in_the_same_way(local_client: Client, t
         resumed = Loader(local_client, numbers(), {"samples": tmp_path}, **options)
         resumed.load_state_dict(state)
         assert rows_of(resumed) == batches[number:]
+
+
+def test_a_file_says_by_the_options_value_that_its_missing_columns_are_null(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("n\n1\n2\n")
+    plan = sub.read_named_table("samples", {"n": sub.i64, "score": sub.fp64}).to_plan()
+    old: Any = tidegate.FileSplit(str(tmp_path / "old.csv"), missing_columns="null")  # type: ignore[arg-type]
+    [batch] = list(Loader(client, plan, {"samples": old}, batch_size=2))
+    assert batch["n"].tolist() == [1, 2]
+    assert all(score != score for score in batch["score"])  # nulls are NaN
