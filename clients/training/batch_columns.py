@@ -19,6 +19,7 @@ from pyarrow import types as kinds
 
 from ..proto.arrow.without_rows import no_values
 from ..proto.errors import ExecutionError, InvalidRequest
+from .order.large_columns import plain
 from .row_gathering import Values
 
 Shape: TypeAlias = tuple[int, ...]
@@ -71,6 +72,7 @@ class Form:
     dense: bool
     shape: Shape | None
     convert: Callable[[Any], Any]
+    type_: pa.DataType | None = None
 
     @property
     def is_array(self) -> bool:
@@ -88,7 +90,7 @@ class Form:
             return self.convert(values)
         if isinstance(values, pa.Array) and is_list_of_numbers(values.type) and self.convert is not _same:
             return _ragged(values, self.name, self.convert)
-        return values
+        return plain(values, self.type_)
 
 
 def forms(
@@ -135,9 +137,9 @@ def _arrow(values: npt.NDArray[Any]) -> pa.Array:
 
 def _form(field: pa.Field, shape: Sequence[int] | None, convert: Callable[[Any], Any]) -> Form:
     if convert is _same:
-        return Form(field.name, False, None, convert)
+        return Form(field.name, False, None, convert, field.type)
     sizes = None if shape is None else _checked_shape(field, shape)
-    return Form(field.name, sizes is not None or _is_dense(field.type), sizes, convert)
+    return Form(field.name, sizes is not None or _is_dense(field.type), sizes, convert, field.type)
 
 
 def _checked_shape(field: pa.Field, shape: Sequence[int]) -> Shape:

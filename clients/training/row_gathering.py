@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .order.large_columns import as_one, taken_of
 from .order.reused_memory import ReusedMemory
 from .order.second_thread import SecondThread
 from .order.shuffle import Positions
@@ -75,7 +76,7 @@ class RowGathering:
         if isinstance(positions, slice):
             return part(joined(parts), positions.start, positions.stop)
         if not isinstance(parts[0], np.ndarray):
-            return joined(parts).take(pa.array(positions))
+            return taken_of(joined(parts), positions)
         if len(parts) > 1 and is_wide(parts[0]):
             return _scattered(parts, positions, self.arrays)
         # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
@@ -202,7 +203,7 @@ def joined(parts: Sequence[Values]) -> Values:
         return parts[0]
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
-    return pa.concat_arrays(parts)
+    return as_one(parts)
 
 
 def size_of(values: Values) -> int:
