@@ -113,7 +113,6 @@ DOORS: Final = {
     "clients/spark/data_source": "reading",
     "clients/spark/supplies": "",
     "clients/training": "",
-    "clients/training/order": "rank_shares reused_memory rows_of_plan second_thread shards shuffle",
     "clients/training/sources": "loader_tasks training_splits uninterrupted",
     "clients/transport": "access feeder inline_files remote sending",
     "clients/windows": "named_columns window_builders",
