@@ -28,7 +28,7 @@ from ..core.column import Column
 from ..core.piece import FilePiece, FileVersion, Piece
 from .file_relations import native_obstacle
 from .file_versions import OpenFile, PieceFiles
-from .formats import Format, Parquet, format_named, format_of
+from .formats import Format, format_named, format_of
 from .formats.format import TooLarge
 from .formats.matching import describe
 from .listing import files_below, fixed_part, is_pattern, status_of
@@ -170,9 +170,8 @@ def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -
 
 def _opened_before(piece: FilePiece, columns: Sequence[Column]) -> tuple[FilePiece, ...] | None:
     """The pieces of a file that was opened before, if its format keeps what the file told; its reader opens it."""
-    format_ = format_named(piece.format)
     try:
-        return format_.opened_before(piece, columns) if isinstance(format_, Parquet) else None
+        return format_named(piece.format).opened_before(piece, columns)
     except (SplitError, ValueError):
         return None  # the file is opened, and the error is said as always
 

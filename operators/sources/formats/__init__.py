@@ -46,4 +46,4 @@ def format_of(path: str) -> Format:
 for _format in (Parquet(), Arrow(), Orc(), Csv(), Json(), Inline()):
     register(_format)
 
-__all__ = ["Format", "Parquet", "Reader", "format_named", "format_of", "known", "register"]
+__all__ = ["Format", "Reader", "format_named", "format_of", "known", "register"]

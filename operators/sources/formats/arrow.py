@@ -19,7 +19,7 @@ from ....proto.errors import SplitError
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ..file_versions import UNLIMITED, Files, PieceFiles
-from .format import numbered, part_too_large
+from .format import OpenedAnew, numbered, part_too_large
 from .ipc.arrow_columns import NO_DICTIONARY, can_be_parted, has_dictionary, ids_of
 from .ipc.arrow_messages import (
     OTHER_CODEC,
@@ -40,7 +40,7 @@ _SHARE: Final = 16
 _MOST_AT_ONCE: Final = 128 << 20
 
 
-class Arrow:
+class Arrow(OpenedAnew):
     name = "arrow"
     endings = (".arrow", ".arrows", ".ipc", ".feather")
     ranges = True
@@ -61,7 +61,7 @@ class Arrow:
         return ArrowReader(piece, filesystem, filesystem.largest)
 
 
-class Inline:
+class Inline(OpenedAnew):
     """The format of rows that came with a call and were too many for a message or for memory.
 
     Such rows are one piece of a known number of rows, whatever batches they came in. The piece counts, and may be cut,

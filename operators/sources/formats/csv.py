@@ -19,7 +19,7 @@ from ...core.column import Column
 from ...core.piece import FilePiece
 from ..file_versions import PieceFiles
 from . import text_blocks
-from .format import RowTooLarge, numbered
+from .format import OpenedAnew, RowTooLarge, numbered
 from .matching import Names
 from .text_blocks import CheckedText, counted_from, last_line_end, longest_row, too_long
 
@@ -30,7 +30,7 @@ _COLUMN_BYTES = 512
 _PART_BYTES = 1 << 20
 
 
-class Csv:
+class Csv(OpenedAnew):
     name = "csv"
     endings = (".csv", ".tsv")
     ranges = False

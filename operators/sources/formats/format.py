@@ -75,7 +75,7 @@ class Format(Protocol):
     """A file format. `ranges` says whether splits may ask for rows and row groups, `compressed` whether a file as a
     whole may be compressed.
 
-    Both methods let Arrow's errors about a bad file through.
+    `open` and `read` let Arrow's errors about a bad file through.
     """
 
     @property
@@ -94,6 +94,19 @@ class Format(Protocol):
         """Cut `piece` into pieces that are read as a whole, with all that the file tells about each."""
         ...
 
+    def opened_before(self, piece: FilePiece, columns: Sequence[Column]) -> tuple[FilePiece, ...] | None:
+        """The pieces that `open` would give, if the file was opened and has not changed since. It is not opened. None
+        if the format has kept nothing of the file.
+        """
+        ...
+
     def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> Reader:
         """Open `piece` for reading. `columns` are the wanted ones; text is read as their types."""
         ...
+
+
+class OpenedAnew:
+    """A part of formats that keep nothing of a file that was opened."""
+
+    def opened_before(self, _piece: FilePiece, _columns: Sequence[Column]) -> None:
+        """None."""

@@ -25,7 +25,7 @@ from ...core.interrupts import look
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES, fixed_row_bytes
 from ..file_versions import PieceFiles
-from .format import RowTooLarge, numbered
+from .format import OpenedAnew, RowTooLarge, numbered
 from .matching import Names
 from .text_blocks import CheckedText, counted_from, line_blocks, longest_row
 
@@ -37,7 +37,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:]|[^"{}\[\]:]++', re.
 _LOOK_AT: Final = 1 << 14
 
 
-class Json:
+class Json(OpenedAnew):
     name = "json"
     endings = (".json", ".ndjson", ".jsonl")
     ranges = False

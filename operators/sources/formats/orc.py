@@ -16,7 +16,7 @@ import pyarrow as pa
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ..file_versions import PieceFiles
-from .format import PartTooLarge, RowTooLarge
+from .format import OpenedAnew, PartTooLarge, RowTooLarge
 from .orc_frames import FOOTER
 from .orc_readers import DecodedFile, OutOfMemory
 
@@ -26,7 +26,7 @@ _LEAST: Final = 128 << 20
 _MOST: Final = 4 << 30
 
 
-class Orc:
+class Orc(OpenedAnew):
     name = "orc"
     endings = (".orc",)
     ranges = False
