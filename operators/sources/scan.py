@@ -81,8 +81,8 @@ class _Scanned(NamedTuple):
 
 
 class _Matched(NamedTuple):
-    """The columns of inline rows of this schema as the plan's: most splits of a source are alike. `indices` are those
-    that are read, some of which may be `encoded`.
+    """The columns of rows of this schema as the plan's: most splits of a source are alike. `indices` are those that are
+    read, some of which may be `encoded`. `as_asked` says that all columns are the plan's as they are.
     """
 
     schema: pa.Schema
@@ -90,6 +90,12 @@ class _Matched(NamedTuple):
     matches: Sequence[Match]
     indices: Sequence[int]
     encoded: bool
+    as_asked: bool
+
+    def fits(self, schema: pa.Schema, piece: Piece) -> bool:
+        """True for rows of a piece that are matched alike. What is not in the rows may be in the name of a file."""
+        are_all_there = len(self.indices) == len(self.matches) or isinstance(piece, InlinePiece)
+        return are_all_there and self.missing_columns is piece.missing_columns and self.schema == schema
 
 
 class TextBytes(Protocol):
@@ -188,9 +194,7 @@ class Scan(Operator):
         if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
             yield from map(_Scanned, piece.batches(), repeat(None))
             return
-        known = self._matched
-        if known is None or known.missing_columns is not piece.missing_columns or known.schema != piece.schema:
-            known = self._matched = self._matched_to(piece)
+        known = self._matched_to(piece.schema, piece)
         matches, indices, encoded = known.matches, known.indices, known.encoded
         at = 0
         for batch in piece.batches():
@@ -200,11 +204,15 @@ class Scan(Operator):
                     yield self._ended(self._wanted(part, matches, piece, first), piece, first)
             at += batch.num_rows
 
-    def _matched_to(self, piece: InlinePiece) -> _Matched:
-        matches = self._matches(piece.schema, piece)
-        indices = [match.index for match in matches if isinstance(match, FromFile)]
-        encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
-        return _Matched(piece.schema, piece.missing_columns, matches, indices, encoded)
+    def _matched_to(self, schema: pa.Schema, piece: Piece) -> _Matched:
+        known = self._matched
+        if known is None or not known.fits(schema, piece):
+            matches = self._matches(schema, piece)
+            indices = [match.index for match in matches if isinstance(match, FromFile)]
+            encoded = any(is_encoded(schema.field(index).type) for index in indices)
+            as_asked = self._are_as_asked(matches)
+            known = self._matched = _Matched(schema, piece.missing_columns, matches, indices, encoded, as_asked)
+        return known
 
     def _file(self, piece: FilePiece) -> Generator[_Scanned]:
         with OpenFile(piece) as file:
@@ -215,10 +223,10 @@ class Scan(Operator):
             text_bytes = 0
             reader = _guarded(piece, file, lambda: format_named(piece.format).read(piece, self._asked, files))
             with closing(reader):
-                matches = self._matches(reader.schema, piece)
-                indices = [match.index for match in matches if isinstance(match, FromFile)]
-                convert = self._as_they_are if self._are_as_asked(matches) else self._wanted
-                with closing(reader.batches(indices)) as batches:
+                known = self._matched_to(reader.schema, piece)
+                matches = known.matches
+                convert = self._as_they_are if known.as_asked else self._wanted
+                with closing(reader.batches(known.indices)) as batches:
                     while (numbered_batch := _guarded(piece, file, lambda: next(batches, None))) is not None:
                         at, batch = numbered_batch
                         text_bytes = self._count(piece, text_bytes, files.position)

@@ -161,7 +161,7 @@ class ParquetReader:
             opening = opening_of(self._file, columns, self._state)
             self._footer = opening.footer
             self._open = partial(opening.open, self._file)
-            self._parquet = self._open()
+            self._decoder: pq.ParquetFile | None = None
             self._widths = Widths(self._file, opening.metadata, self._footer, self._state)
             self._instants = Instants(self._footer, opening.metadata.metadata, describe(piece))
             self.schema = opening.schema
@@ -231,6 +231,13 @@ class ParquetReader:
         counts = self._widths.row_counts(group, leaves, sizes.rows, self._largest) if rows is None else repeat(rows)
         return self._by_pyarrow(self._in_seconds, group, names, counts)
 
+    @property
+    def _parquet(self) -> pq.ParquetFile:
+        """pyarrow's reader, which is opened once a column has to be decoded."""
+        if self._decoder is None:
+            self._decoder = self._open()
+        return self._decoder
+
     def _by_pyarrow(
         self, parquet: pq.ParquetFile, group: int, names: Sequence[str], counts: Iterator[int]
     ) -> Iterator[pa.RecordBatch]:
@@ -285,7 +292,9 @@ class ParquetReader:
         undecoded: list[LongLists | PlainNumbers] = []
         if rows is not None and rows >= self._footer.groups[group].rows:
             undecoded += plain_numbers(self._file, self._descriptor, self._footer, group, fields, self._state)
-        columns = (long_lists(self._file, self._descriptor, self._footer, group, field) for field in fields)
+        plain = {column.field.name for column in undecoded}
+        others = [field for field in fields if field.name not in plain]
+        columns = (long_lists(self._file, self._descriptor, self._footer, group, field) for field in others)
         return undecoded + [column for column in columns if column is not None]
 
     def _coded(self, group: int, names: Sequence[str], rows: int) -> dict[str, int]:
@@ -332,7 +341,8 @@ class ParquetReader:
             self._dictionaries[1].close()
         if self._in_seconds is not None:
             self._in_seconds.close()
-        self._parquet.close()
+        if self._decoder is not None:
+            self._decoder.close()
         self._file.close()
 
 

@@ -5,7 +5,7 @@ each of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +16,7 @@ from ....proto.arrow.parquet_footer import Footer, read_footer
 from ....proto.arrow.parquet_instants import INT96_UNIT, with_instants
 from ....proto.arrow.validation import validated_schema
 from ...core.column import Column
-from ..file_versions import State
+from ..file_versions import State, is_settled
 from .matching import Names
 
 #: Up to so many bytes of a row group's wanted columns are read without buffers, by one request a column.
@@ -29,13 +29,15 @@ _FILES_KEPT: Final = 64
 @dataclass(frozen=True, slots=True)
 class Opening:
     """A file's footer, as Tidegate and as pyarrow read it, and the schema of its rows. `buffer_bytes` are held of each
-    column that is read; 0 reads a column's chunk as a whole.
+    column that is read; 0 reads a column's chunk as a whole. If it is `settled`, each later change of the file shows in
+    its state.
     """
 
     footer: Footer
     metadata: pq.FileMetaData
     schema: pa.Schema
     buffer_bytes: int
+    settled: bool = False
 
     def open(
         self, file: pa.NativeFile, dictionaries: frozenset[str] = frozenset(), unit: str = INT96_UNIT
@@ -48,11 +50,14 @@ def opening_of(file: pa.NativeFile, columns: Sequence[Column], state: State | No
     """The opening of a file, of which these columns are wanted. It is the one of before if the file has the same state
     and footer, and the footer is kept.
     """
-    footer = read_footer(file)
     kept = [] if state is None else _kept(state, tuple(columns))
+    if kept and kept[0].settled:
+        return kept[0]
+    settled = state is not None and is_settled(state)
+    footer = read_footer(file)
     opening = next((opening for opening in kept if opening.footer is footer), None)
-    if opening is None:
-        opening = _read(file, footer, columns)
+    if opening is None or settled:
+        opening = replace(opening or _read(file, footer, columns), settled=settled)
         kept[:] = [opening] if footer.is_kept else []  # a large footer is another value at each reading
     return opening
 

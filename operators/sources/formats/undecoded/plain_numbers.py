@@ -9,7 +9,7 @@ is left to pyarrow, which decodes it or says what is wrong.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -26,14 +26,16 @@ from .long_lists import PHYSICAL, fill
 _FILES_KEPT: Final = 64
 #: Files of more chunks are looked through for each split.
 _CHUNKS_KEPT: Final = 4_096
+#: A reading takes some ten KiB of memory.
+_READINGS_KEPT: Final = 1_024
 #: Smaller chunks are decoded sooner than their pages are looked at.
 _WORTH_BYTES: Final = 16 << 10
 #: Smaller pages, on average, too; and a list of very many would take more memory than they are worth.
 _WORTH_PAGE_BYTES: Final = 4 << 10
 #: Columns that are not wanted are read, too, if they have fewer bytes: another call costs more.
 _GAP_BYTES: Final = 16 << 10
-#: A call of the system fills so many views.
-_MOST_VIEWS: Final = 1_000
+#: A call of the system fills the places of so many pages, two for each.
+_MOST_PAGES: Final = 500
 #: Arrow's buffers begin at multiples of so many bytes.
 _ALIGNED: Final = 64
 _ALL_THERE: Final = b"\x01"
@@ -52,15 +54,46 @@ class _Values:
 
 
 _Layout: TypeAlias = tuple[_Values, ...]
-_View: TypeAlias = memoryview | bytearray
+
+
+class _Page(NamedTuple):
+    """The places of a page: of what is before its values among the bytes between values, and of its values in memory.
+    Each is (first, end).
+    """
+
+    before: tuple[int, int]
+    values: tuple[int, int]
 
 
 class _Call(NamedTuple):
-    """The bytes of the file from `begin` to `end`, and views of the places for them."""
+    """The bytes of the file from `begin` to `end`, which fill the places of these pages."""
 
     begin: int
     end: int
-    views: list[_View]
+    pages: list[_Page]
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """A reading of columns of a row group: each column's type and (first byte, size) in `memory` bytes, and the calls
+    that read them with `between` bytes between values. `levels` has the positions among these at which levels have to
+    be. Bytes between values that were once found right are `seen`.
+    """
+
+    columns: list[tuple[pa.Field, pa.DataType, int, int]]
+    memory: int
+    between: int
+    calls: list[_Call]
+    levels: list[tuple[int, bytes]]
+    seen: bytes = b""
+
+    def has_all(self, between: bytearray) -> bool:
+        """True where the levels say that all values are there."""
+        if self.seen != between:
+            if not all(between.startswith(levels, at) for at, levels in self.levels):
+                return False
+            self.seen = bytes(between)
+        return True
 
 
 class PlainNumbers:
@@ -81,8 +114,28 @@ def plain_numbers(
     file: RandomFile, descriptor: int, footer: Footer, group: int, fields: Sequence[pa.Field], state: State | None
 ) -> list[PlainNumbers]:
     """The columns of a row group among these that have plain numbers, in their order. All of them are read."""
-    chunks = len(footer.groups) * len(footer.leaves)
-    known = {} if state is None or chunks > _CHUNKS_KEPT else _known(state)
+    is_kept = state is not None and len(footer.groups) * len(footer.leaves) <= _CHUNKS_KEPT
+    kept = _kept(state, group, tuple(field.name for field in fields)) if state is not None and is_kept else []
+    if not kept:
+        known = _known(state) if state is not None and is_kept else {}
+        kept.append(_reading(_plain(file, footer, group, fields, known)))
+    reading = kept[0]
+    rows = footer.groups[group].rows
+    arrays = None if reading is None else _read(descriptor, reading, rows)
+    if arrays is None:  # there is no such column, or some levels say that values are not there
+        kept[:] = [None]
+        return []
+    return arrays
+
+
+def _plain(
+    file: RandomFile,
+    footer: Footer,
+    group: int,
+    fields: Sequence[pa.Field],
+    known: dict[tuple[int, str], _Layout | None],
+) -> list[tuple[pa.Field, _Layout]]:
+    """The columns with plain numbers, with their pages."""
     plain: list[tuple[pa.Field, _Layout]] = []
     for field in fields:
         key = group, field.name
@@ -91,11 +144,13 @@ def plain_numbers(
         layout = known[key]
         if layout is not None:
             plain.append((field, layout))
-    arrays = _read(descriptor, plain, footer.groups[group].rows)
-    if arrays is None:  # some levels say that values are not there
-        known.update({(group, field.name): None for field in fields})
-        return []
-    return [PlainNumbers(field, array) for (field, _), array in zip(plain, arrays, strict=True)]
+    return plain
+
+
+@lru_cache(_READINGS_KEPT)
+def _kept(_state: State, _group: int, _names: tuple[str, ...]) -> list[_Reading | None]:
+    """A place for the reading of these columns of a file in this state, or for None if nothing can be read so."""
+    return []
 
 
 @lru_cache(_FILES_KEPT)
@@ -147,54 +202,67 @@ def _levels(count: int) -> bytes:
     return bytes((*head, number)) + _ALL_THERE
 
 
-def _read(descriptor: int, columns: Sequence[tuple[pa.Field, _Layout]], rows: int) -> list[pa.Array] | None:
-    """The columns' values; None where the levels of one are not those that it should have. They are next to each other
-    in memory: to ask for memory gives up the interpreter's lock, so it is done once.
-    """
+def _reading(columns: Sequence[tuple[pa.Field, _Layout]]) -> _Reading | None:
+    """The reading of these columns; None without any. The values of a column are next to each other in memory."""
+    if not columns:
+        return None
     sizes = [sum(page.size for page in layout) for _, layout in columns]
     starts = list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
-    memory = pa.allocate_buffer(starts[-1])
-    levels: list[tuple[bytearray, bytes]] = []
-    for call in _calls([layout for _, layout in columns], memoryview(memory).cast("B"), starts, levels):
-        _fill(descriptor, call)
-    if not all(read.endswith(expected) for read, expected in levels):
-        return None
-    return [
-        pa.Array.from_buffers(field.type, rows, [None, memory.slice(start, size)], 0)
-        for (field, _), start, size in zip(columns, starts, sizes, strict=False)
-    ]
+    types = [(field, field.type) for field, _ in columns]
+    reading = _Reading(
+        [(*of_field, start, size) for of_field, start, size in zip(types, starts, sizes, strict=False)],
+        memory=starts[-1],
+        between=0,
+        calls=[],
+        levels=[],
+    )
+    _add_calls(reading, [layout for _, layout in columns], starts)
+    return reading
 
 
-def _calls(
-    layouts: Sequence[_Layout], memory: memoryview, starts: Sequence[int], levels: list[tuple[bytearray, bytes]]
-) -> Iterator[_Call]:
-    """Views of the places of all bytes, of one stretch of the file after the other. The values of a layout begin at its
-    start in memory. Views that end with levels get into `levels`, too, each with the levels that it should have.
-    """
+def _add_calls(reading: _Reading, layouts: Sequence[_Layout], starts: Sequence[int]) -> None:
+    """Add the calls, of one stretch of the file after the other. The values of a layout begin at its start."""
     begin = end = 0
-    views: list[_View] = []
+    places: list[_Page] = []
     for layout, start in sorted(zip(layouts, starts, strict=False), key=lambda column: column[0][0].at):
         first = start
         for page in layout:
-            if views and not (0 <= page.at - end <= _GAP_BYTES and len(views) < _MOST_VIEWS):
-                yield _Call(begin, end, views)
-                views = []
-            if not views:
+            if places and not (0 <= page.at - end <= _GAP_BYTES and len(places) < _MOST_PAGES):
+                reading.calls.append(_Call(begin, end, places))
+                places = []
+            if not places:
                 begin = end = page.at
-            skipped = bytearray(page.at - end + len(page.levels))
-            levels.append((skipped, page.levels))
-            views += (skipped, memory[first : first + page.size])
+            low, reading.between = reading.between, reading.between + page.at - end + len(page.levels)
+            reading.levels.append((reading.between - len(page.levels), page.levels))
+            places.append(_Page((low, reading.between), (first, first + page.size)))
             first += page.size
             end = page.at + len(page.levels) + page.size
-    if views:
-        yield _Call(begin, end, views)
+    if places:
+        reading.calls.append(_Call(begin, end, places))
 
 
-def _fill(descriptor: int, call: _Call) -> None:
-    """Fill the views with the file's bytes."""
-    if os.preadv(descriptor, call.views, call.begin) == call.end - call.begin:
+def _read(descriptor: int, reading: _Reading, rows: int) -> list[PlainNumbers] | None:
+    """The columns' values; None where the levels of one are not those that it should have. They are next to each other
+    in memory: to ask for memory gives up the interpreter's lock, so it is done once.
+    """
+    memory, between = pa.allocate_buffer(reading.memory), bytearray(reading.between)
+    places, spaces = memoryview(memory).cast("B"), memoryview(between)
+    for begin, end, pages_ in reading.calls:
+        views = [view for (low, high), (at, to) in pages_ for view in (spaces[low:high], places[at:to])]
+        _fill(descriptor, begin, end, views)
+    if not reading.has_all(between):
+        return None
+    return [
+        PlainNumbers(field, pa.Array.from_buffers(type_, rows, [None, memory.slice(start, size)], 0))
+        for field, type_, start, size in reading.columns
+    ]
+
+
+def _fill(descriptor: int, begin: int, end: int, views: Sequence[memoryview]) -> None:
+    """Fill the views with the file's bytes from `begin` to `end`."""
+    if os.preadv(descriptor, views, begin) == end - begin:
         return
-    at = call.begin  # a call may end early, as at a signal
-    for view in call.views:
-        fill(descriptor, memoryview(view), at)
+    at = begin  # a call may end early, as at a signal
+    for view in views:
+        fill(descriptor, view, at)
         at += len(view)
