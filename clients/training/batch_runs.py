@@ -135,32 +135,35 @@ class Ready(NamedTuple):
 @dataclass(slots=True, eq=False)
 class Run:
     """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays. A batch
-    leaves the run when it is given out: so its user frees each batch, and nobody waits while all are freed.
+    leaves the run when it is given out: so its user frees each batch, and nobody waits while all are freed. `batches`
+    is the number of all of them.
 
     Arrays that are delivered as they are get into their batches here, on the thread that builds ahead. Then all that
     the user waits for is to take a batch from `_filled`.
     """
 
     layout: Layout
-    ready: tuple[Ready, ...]
+    ready: Sequence[Ready]
     bytes: int
     end: Position | None
+    batches: int = 0
     _filled: deque[Given | None] | None = None
 
     def __post_init__(self) -> None:
+        self.batches = len(self.ready)
         names = self.layout.names_of_arrays()
-        for ready in self.ready:
-            ready.batch.after = ready.after
+        for columns, batch, after in self.ready:
+            batch.after = after
             if names is not None:
-                ready.batch.update(zip(names, ready.columns, strict=True))
+                batch.update(zip(names, columns, strict=True))
         if names is not None:  # else the user would wait while the columns' parts are freed
-            self.ready = tuple(Ready((), ready.batch, ready.after) for ready in self.ready)
-            self._filled = deque((ready.batch, ready.after) for ready in self.ready)
+            self._filled = deque((batch, after) for _, batch, after in self.ready)
             self._filled += [None] if self.end is None else [(None, self.end), None]
+            self.ready = ()
 
     def has_any(self) -> bool:
         """True if it has a batch, or the end of an epoch."""
-        return bool(self.ready) or self.end is not None
+        return bool(self.batches) or self.end is not None
 
     def __iter__(self) -> Iterator[Given]:
         """The batches, each with the position after it. An epoch's end is a position without a batch."""
@@ -264,22 +267,24 @@ class BatchRuns:
         whole = len(numbers) - len(batches)
         batches += zip(*(even_parts(values, used, high - low, whole) for values in rows), strict=True)
         ready = [
-            Ready(
-                columns,
-                Batch(epoch=window.epoch, number=number, rows=high - low),
-                self._after(window, cut, number),
-            )
-            for number, columns in zip(numbers, batches, strict=True)
+            Ready(columns, Batch(epoch=window.epoch, number=number, rows=high - low), after)
+            for number, columns, after in zip(numbers, batches, self._after_each(window, cut), strict=True)
         ]
         return ready, used + whole * (high - low)
 
-    def _after(self, window: ReadWindow, cut: WindowCut, number: int) -> Position:
-        row = cut.row_of(number + 1)
-        if window.last and (row == cut.rows or (self._tail is Tail.DROP and number + 1 == cut.first + cut.full)):
-            return Position(window.epoch + 1)
-        if row == cut.rows:
-            return Position(window.epoch, number + 1, window.number + 1)
-        return Position(window.epoch, number + 1, window.number, row)
+    def _after_each(self, window: ReadWindow, cut: WindowCut) -> Iterator[Position]:
+        """The position after each full batch that the loader takes."""
+        numbers, end = cut.numbers, cut.rows
+        if window.last and self._tail is Tail.DROP:  # the rows behind the last full batch are left out
+            end = cut.row_of(cut.first + cut.full)
+        rows = range(cut.row_of(numbers.start + 1), cut.rows + 1, self._wanted.size * numbers.step)
+        for number, row in zip(numbers, rows, strict=False):
+            if row < end:
+                yield Position(window.epoch, number + 1, window.number, row)
+            elif window.last:
+                yield Position(window.epoch + 1)
+            else:
+                yield Position(window.epoch, number + 1, window.number + 1)
 
     def _end(self, window: ReadWindow) -> list[Ready]:
         """The epoch's last batch, if rows are left for one. What follows is another epoch."""

@@ -54,8 +54,8 @@ class Reading:
             run = self._next_run()
             if run is None:
                 raise StopIteration
-            self._bytes_a_batch = run.bytes / max(1, len(run.ready))
-            if self._prefetch is not None and not run.ready:
+            self._bytes_a_batch = run.bytes / max(1, run.batches)
+            if self._prefetch is not None and not run.batches:
                 self._prefetch.took(0, run.bytes)
             self._run = iter(run)
         batch, _ = taken

@@ -31,6 +31,8 @@ GROUPS: Final = 4
 """The columns of numbers of a window are gathered in so many groups: one call of Arrow gathers a group, without the
 interpreter's lock. Two threads share them evenly, although one begins later.
 """
+_MOST_SHORT: Final = 1 << 32
+"""The most rows of a window whose positions take four bytes."""
 _BITS: Final = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 """The types as which Arrow gathers numbers of so many bytes."""
 
@@ -57,7 +59,9 @@ class RowGathering:
         size = sum(size_of(values) for parts in columns for values in parts)
         if isinstance(positions, slice) or size < WORTH_BYTES:
             return tuple(self.taken(parts, positions) for parts in columns)
-        tasks = [partial(self._group_taken, group, positions) for group in _groups(columns)]
+        groups = _groups(columns)
+        at = _as_indices(positions, columns[0]) if any(_has_numbers(group[0]) for group in groups) else None
+        tasks = [partial(self._group_taken, group, positions, at) for group in groups]
         if self.beside is None or len(tasks) == 1:
             return tuple(chain.from_iterable(task(False) for task in tasks))
         return tuple(chain.from_iterable(self.beside.share(tasks)))
@@ -66,10 +70,12 @@ class RowGathering:
         """The rows of all parts at these positions. A slice of one part shares its memory."""
         return self._taken(parts, positions, is_second=False)
 
-    def _group_taken(self, columns: Columns, positions: Positions, is_second: bool) -> Sequence[Values]:
-        """The rows of each column of a group at these positions."""
-        if _has_numbers(columns[0]):
-            return _numbers_taken(columns, positions)
+    def _group_taken(
+        self, columns: Columns, positions: Positions, at: pa.Array | None, is_second: bool
+    ) -> Sequence[Values]:
+        """The rows of each column of a group at these positions, which `at` has for Arrow."""
+        if at is not None and _has_numbers(columns[0]):
+            return _numbers_taken(columns, at)
         return [self._taken(parts, positions, is_second) for parts in columns]
 
     def _taken(self, parts: Sequence[Values], positions: Positions | slice, is_second: bool) -> Values:
@@ -127,13 +133,20 @@ def _has_numbers(parts: Sequence[Values]) -> bool:
     )
 
 
-def _numbers_taken(columns: Columns, positions: Positions) -> list[npt.NDArray[Any]]:
-    """The rows of columns of numbers at these positions, each column in memory of its own."""
-    rows = sum(map(len, columns[0]))
-    if not len(positions):
-        return [np.empty(0, parts[0].dtype) for parts in columns]
-    if not 0 <= positions.min() <= positions.max() < rows:  # Arrow is told not to look
+def _as_indices(positions: Positions, parts: Sequence[Values]) -> pa.Array:
+    """The positions as Arrow's indices, all of which are rows of a column with these parts. Short ones gather faster:
+    more of the rows stay in the cache.
+    """
+    rows = sum(map(len, parts))
+    if len(positions) and not 0 <= positions.min() <= positions.max() < rows:  # Arrow is told not to look
         raise IndexError(f"positions from {positions.min()} to {positions.max()} of {rows} rows")
+    return pa.array(positions.astype(np.uint32 if rows <= _MOST_SHORT else np.uint64))
+
+
+def _numbers_taken(columns: Columns, at: pa.Array) -> list[npt.NDArray[Any]]:
+    """The rows of columns of numbers at these indices, each column in memory of its own."""
+    if not len(at):
+        return [np.empty(0, parts[0].dtype) for parts in columns]
     kinds = [parts[0].dtype for parts in columns]
     table = pa.Table.from_arrays(
         [
@@ -142,7 +155,6 @@ def _numbers_taken(columns: Columns, positions: Positions) -> list[npt.NDArray[A
         ],
         [str(number) for number in range(len(columns))],
     )
-    at = pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions)])
     taken = pc.take(table, at, boundscheck=False)
     return [_as_array(column, kind) for column, kind in zip(taken.columns, kinds, strict=True)]
 

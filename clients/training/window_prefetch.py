@@ -87,6 +87,6 @@ class Prefetch:
     def _add(self, run: Run) -> None:
         with self._changed:
             self._made.append(run)
-            self._batches += len(run.ready)
+            self._batches += run.batches
             self._bytes += run.bytes
             self._changed.notify_all()

@@ -100,8 +100,10 @@ def test_nothing_keeps_a_window_that_its_user_has_dropped() -> None:
         Layout(schema=schema, forms=forms(schema, None, {}, "numpy")), Wanted(size=4), Tail.SHORT, Position()
     )
     for run in runs.of(windows):
-        windows.last = weakref.ref(run.ready[-1].batch["t"].base)
-        del run
+        *_, (batch, _) = run
+        assert batch is not None
+        windows.last = weakref.ref(batch["t"].base)
+        del run, batch
     assert windows.alive == [False, False, False]
 
 

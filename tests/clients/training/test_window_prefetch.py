@@ -72,8 +72,8 @@ def test_no_more_is_built_ahead_than_the_bounds_and_one_run(batches: int, size: 
 def test_runs_come_in_order_and_then_the_end() -> None:
     prefetch = Prefetch(iter(Builder(3)), 10**9, 10**9)
     prefetch.start()
-    numbers = [run.ready[0].batch.number for run in iter(prefetch.next_run, None)]
-    assert numbers == [0, 1, 2]
+    numbers = [batch.number for run in iter(prefetch.next_run, None) for batch, _ in run if batch is not None]
+    assert numbers == [number for number in range(3) for _ in range(BATCHES)]
     assert prefetch.next_run() is None
 
 
