@@ -53,7 +53,8 @@ class Batch(dict[str, Any]):
         rows: int = 0,
         padding: int = 0,
     ) -> None:
-        super().__init__(columns or {})
+        if columns is not None:
+            super().__init__(columns)
         self.epoch = epoch
         self.number = number
         self.rows = rows

@@ -27,9 +27,9 @@ WORTH_BYTES: Final = 1 << 20
 """Smaller windows are gathered sooner than a second thread begins to."""
 WIDE_BYTES: Final = 256
 """Rows from this width on are copied one by one. Narrower ones are joined first, in memory that is in the cache."""
-GROUPS: Final = 4
-"""The columns of numbers of a window are gathered in so many groups: one call of Arrow gathers a group, without the
-interpreter's lock. Two threads share them evenly, although one begins later.
+GROUPS: Final = 2
+"""The columns of numbers of a window are gathered in so many groups, one for each thread: one call of Arrow gathers a
+group, without the interpreter's lock.
 """
 _MOST_SHORT: Final = 1 << 32
 """The most rows of a window whose positions take four bytes."""

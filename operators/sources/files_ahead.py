@@ -56,26 +56,30 @@ class FilesAhead:
     most: int
     freed: FreedAhead
 
-    def read(self, files: Iterable[Generator[T]], size: Callable[[T], int]) -> Generator[T]:
+    def read(
+        self, files: Iterable[Generator[T]], size: Callable[[T], int], is_last: Callable[[T], bool] = lambda _: False
+    ) -> Generator[T]:
         """The batches of all files, in order, of so many bytes each. Closes each file at its end, and all that are open
-        when it is closed.
+        when it is closed. If a batch `is_last`, its file has no other: then there is nothing to wait for, and no thread
+        begins with the next file before the caller does.
         """
         remaining = iter(files)
         files_ahead: deque[_FileAhead[T]] = deque()
-        goes_on = False  # a caller may want no more than a first batch
+        goes_on = has_ended = False  # a caller may want no more than a first batch
         try:
             while True:
                 while len(files_ahead) < 2 and (file := next(remaining, None)) is not None:
                     files_ahead.append(_FileAhead(file, size, self))
                 if not files_ahead:
                     return
-                if goes_on and len(files_ahead) > 1:  # before the caller decodes a batch itself
+                if goes_on and len(files_ahead) > 1 and not has_ended:  # before the caller decodes a batch itself
                     files_ahead[1].fill()
                 batch = files_ahead[0].next()
+                has_ended = batch is not None and is_last(batch)
                 if batch is None:
                     files_ahead.popleft().close()
                     continue
-                if goes_on:
+                if goes_on and not has_ended:
                     files_ahead[0].fill()
                 yield batch
                 goes_on = True

@@ -74,10 +74,11 @@ T = TypeVar("T")
 
 
 class _Scanned(NamedTuple):
-    """Rows of a piece, with their ends where the plan declares an order."""
+    """Rows of a piece, with their ends where the plan declares an order. If they are `last`, the piece has no other."""
 
     rows: pa.RecordBatch
     ends: Ends | None
+    last: bool = False
 
 
 class _Matched(NamedTuple):
@@ -158,7 +159,8 @@ class Scan(Operator):
         pieces = _runs([piece for piece in self._pieces if _may_have_rows(piece)])
         for ahead, of_kind in groupby(pieces, self._ahead_of):
             parts = map(self._of_piece, of_kind)
-            for rows, ends in chain.from_iterable(parts) if ahead is None else ahead.read(parts, _scanned_bytes):
+            read = chain.from_iterable(parts) if ahead is None else ahead.read(parts, _scanned_bytes, _is_last)
+            for rows, ends, _ in read:
                 if self._order is not None and ends is not None:
                     self._order.follow(ends)
                 if rows.num_rows:
@@ -178,7 +180,7 @@ class Scan(Operator):
                 first += scanned.rows.num_rows
                 if self._interrupted:
                     raise interrupted(f"reading {describe(piece)}")
-                yield scanned
+                yield scanned._replace(last=True) if first == piece.row_count else scanned
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
         too_large = row_beyond(batch, self._largest)
@@ -330,6 +332,10 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 def _scanned_bytes(scanned: _Scanned) -> int:
     return batch_bytes(scanned.rows)
+
+
+def _is_last(scanned: _Scanned) -> bool:
+    return scanned.last
 
 
 def _is_worth(piece: FilePiece, ahead: FilesAhead) -> bool:

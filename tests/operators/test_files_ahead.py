@@ -102,6 +102,19 @@ def test_the_caller_decodes_where_no_thread_does(submit: Never | Cancelled) -> N
     assert read == [(number, at) for number in range(3) for at in range(5)]
 
 
+def test_behind_a_files_last_batch_no_thread_begins_with_the_next_file() -> None:
+    begun: list[Callable[[], Any]] = []
+
+    def submit(call: Callable[[], Any], /) -> Future[Any]:
+        begun.append(call)
+        return Future()
+
+    files = [File(0, 1), File(1, 1)]
+    ahead = FilesAhead(submit, ROOM, FreedAhead(MEMORY))
+    assert rows(ahead.read((file.batches() for file in files), batch_bytes, lambda _: True)) == [(0, 0), (1, 0)]
+    assert begun == []
+
+
 def test_the_next_batches_are_decoded_while_the_caller_works(ahead: FilesAhead) -> None:
     files = [File(0, 100), File(1, 100)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)

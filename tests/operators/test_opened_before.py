@@ -12,6 +12,8 @@ import pytest
 
 from tidegate.operators.core.piece import FilePiece
 from tidegate.operators.sources import file_versions, split_pieces
+from tidegate.operators.sources.formats import parquet_opening
+from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
 
 from .data import column, pieces_of
@@ -86,6 +88,32 @@ def test_another_file_of_the_same_size_and_time_is_opened(path: Path, opened: li
     os.replace(other, path)
     assert [bounds for *_, bounds, _ in cut(path, (0, 1_000), key=True)] == [(("x", 5_000, 5_999),)]
     assert len(opened) == 2
+
+
+def scanned(path: Path, rows: tuple[int, int]) -> list[int]:
+    scan = Scan("t", COLUMNS)
+    scan.assign("t", pieces_of(path, path.parent, COLUMNS, rows))
+    return [row for batch in scan.run(()) for row in batch.column("x").to_pylist()]
+
+
+@pytest.mark.usefixtures("settled")
+def test_readers_of_a_file_look_at_its_footer_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    read = parquet_opening.read_footer
+    monkeypatch.setattr(parquet_opening, "read_footer", lambda file: looked.append(file) or read(file))
+    for first in range(0, ROWS, 1_000):
+        assert scanned(path, (first, first + 1_000)) == list(range(first, first + 1_000))
+    assert len(looked) == 1
+
+
+@pytest.mark.usefixtures("settled")
+def test_readers_of_another_file_of_the_same_size_and_time_give_its_rows(path: Path) -> None:
+    assert scanned(path, (0, 1_000)) == list(range(1_000))
+    before = path.stat()
+    write(path, 5_000)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert scanned(path, (0, 1_000)) == list(range(5_000, 6_000))
 
 
 @pytest.mark.usefixtures("settled")
