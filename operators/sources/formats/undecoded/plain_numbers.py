@@ -223,22 +223,22 @@ def _reading(columns: Sequence[tuple[pa.Field, _Layout]]) -> _Reading | None:
 def _add_calls(reading: _Reading, layouts: Sequence[_Layout], starts: Sequence[int]) -> None:
     """Add the calls, of one stretch of the file after the other. The values of a layout begin at its start."""
     begin = end = 0
-    places: list[_Page] = []
+    stretch: list[_Page] = []
     for layout, start in sorted(zip(layouts, starts, strict=False), key=lambda column: column[0][0].at):
         first = start
         for page in layout:
-            if places and not (0 <= page.at - end <= _GAP_BYTES and len(places) < _MOST_PAGES):
-                reading.calls.append(_Call(begin, end, places))
-                places = []
-            if not places:
+            if stretch and not (0 <= page.at - end <= _GAP_BYTES and len(stretch) < _MOST_PAGES):
+                reading.calls.append(_Call(begin, end, stretch))
+                stretch = []
+            if not stretch:
                 begin = end = page.at
             low, reading.between = reading.between, reading.between + page.at - end + len(page.levels)
             reading.levels.append((reading.between - len(page.levels), page.levels))
-            places.append(_Page((low, reading.between), (first, first + page.size)))
+            stretch.append(_Page((low, reading.between), (first, first + page.size)))
             first += page.size
             end = page.at + len(page.levels) + page.size
-    if places:
-        reading.calls.append(_Call(begin, end, places))
+    if stretch:
+        reading.calls.append(_Call(begin, end, stretch))
 
 
 def _read(descriptor: int, reading: _Reading, rows: int) -> list[PlainNumbers] | None:
@@ -246,9 +246,9 @@ def _read(descriptor: int, reading: _Reading, rows: int) -> list[PlainNumbers] |
     in memory: to ask for memory gives up the interpreter's lock, so it is done once.
     """
     memory, between = pa.allocate_buffer(reading.memory), bytearray(reading.between)
-    places, spaces = memoryview(memory).cast("B"), memoryview(between)
-    for begin, end, pages_ in reading.calls:
-        views = [view for (low, high), (at, to) in pages_ for view in (spaces[low:high], places[at:to])]
+    values, others = memoryview(memory).cast("B"), memoryview(between)
+    for begin, end, stretch in reading.calls:
+        views = [view for (low, high), (at, to) in stretch for view in (others[low:high], values[at:to])]
         _fill(descriptor, begin, end, views)
     if not reading.has_all(between):
         return None
