@@ -143,6 +143,7 @@ class EpochLoop:
     def _step(self, until_ns: int) -> bool:
         while True:
             if self._task_state.phase is not TaskPhase.RUNNING:
+                self._loans.settle()
                 self.close()
                 return False
             taken = self._take()

@@ -82,6 +82,18 @@ def test_used_rows_are_let_go_when_the_next_epoch_runs() -> None:
         assert lent() is None
 
 
+def test_used_rows_are_let_go_when_the_task_has_finished() -> None:
+    with running(FakeEngine(function=copied), queue_bytes=BYTES // 2) as task:
+        split = rows(*values())
+        lent = weakref.ref(split.batches[0])
+        lend(task, split, 1)
+        task.end()
+        assert task.epoch(1) == values()
+        assert task.finished(2)
+        del split
+        until(lambda: lent() is None)
+
+
 def test_rows_that_are_acknowledged_by_the_next_epoch_need_no_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
     monkeypatch.setattr(AcceptedSplit, "fingerprint", lambda split, _: taken.append(split.origin) or b"")
