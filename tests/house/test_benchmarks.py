@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -246,7 +247,9 @@ def test_the_tpch_case_runs_every_contender_that_can(tiny: Settings) -> None:
 
 
 def test_the_planning_case_measures_every_contender_and_long_plans(tiny: Settings) -> None:
+    frozen = gc.get_freeze_count()
     report = CASES["planning"](tiny)
+    assert gc.get_freeze_count() > frozen // 2, "each later look for garbage goes over all tests"
     assert [row[0] for row in report.rows] == ["q01", "q06", *planning.LITERALS, *planning.PROJECTIONS]
     assert not report.notes
     assert all(target.value is not None for target in report.targets)
