@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tidegate.operators.sources.file_versions import Identity
 from tidegate.operators.sources.formats.undecoded import plain_numbers
 from tidegate.operators.sources.scan import Scan
+from tidegate.proto.arrow.parquet_footer import read_footer
 from tidegate.proto.errors import SplitError
 
 from .data import column, pieces_of
@@ -99,6 +102,18 @@ def test_other_pages_are_decoded(tmp_path: Path, views: list[int], options: dict
     pq.write_table(rows, path, **{**PLAIN, **options})
     assert scanned(path, rows.schema).equals(rows)
     assert views == []
+
+
+def test_nothing_is_known_of_a_file_that_may_have_changed_without_showing_it(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    state = Identity(device=0, inode=0, size=0, modified_ns=0), time.time_ns()
+    for type_ in (pa.int64(), pa.float64()):
+        rows = pa.table({"x": pa.array(range(ROWS), type_)})
+        pq.write_table(rows, path, **PLAIN)
+        with pa.OSFile(str(path)) as file:
+            footer, fields = read_footer(file), list(rows.schema)
+            [read] = plain_numbers.plain_numbers(file, file.fileno(), footer, 0, fields, state)
+        assert read.take(ROWS).equals(rows["x"].chunk(0))
 
 
 def test_nulls_are_decoded(tmp_path: Path, views: list[int]) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from .....proto.arrow.parquet_footer import Footer, Leaf, RandomFile
 from .....proto.arrow.thrift import Damaged
-from ...file_versions import State
+from ...file_versions import State, is_settled
 from ..parquet_headers import Page, pages
 from .long_lists import PHYSICAL, fill
 
@@ -114,10 +114,10 @@ def plain_numbers(
     file: RandomFile, descriptor: int, footer: Footer, group: int, fields: Sequence[pa.Field], state: State | None
 ) -> list[PlainNumbers]:
     """The columns of a row group among these that have plain numbers, in their order. All of them are read."""
-    is_kept = state is not None and len(footer.groups) * len(footer.leaves) <= _CHUNKS_KEPT
-    kept = _kept(state, group, tuple(field.name for field in fields)) if state is not None and is_kept else []
+    keeps = state is not None and is_settled(state) and len(footer.groups) * len(footer.leaves) <= _CHUNKS_KEPT
+    kept = _kept(state, group, tuple(field.name for field in fields)) if state is not None and keeps else []
     if not kept:
-        known = _known(state) if state is not None and is_kept else {}
+        known = _known(state) if state is not None and keeps else {}
         kept.append(_reading(_plain(file, footer, group, fields, known)))
     reading = kept[0]
     rows = footer.groups[group].rows
