@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,6 +119,76 @@ def test_rows_that_are_null_in_a_filters_column_do_not_slip_through(
     frame = spark.read.parquet(str(table({"k": [1, None, 3], "v": [1, 2, 3]}))).where("k > 0")
     assert feed(frame, task, "rows").way is Way.STAGED
     assert [row["k"] for row in rows_of(task)] == [1, 3]
+
+
+DAY = dt.date(1500, 3, 15)  # the 5th of March in the calendar of Spark 2
+OLD = {"org.apache.spark.version": "3.0.0", "org.apache.spark.legacyDateTime": ""}
+REBASE = {"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY"}
+BY_CASE = {"spark.sql.caseSensitive": "true"}
+
+
+@contextmanager
+def session_of(spark: SparkSession, changed: Mapping[str, str]) -> Iterator[None]:
+    """A context with other settings, which `feed` may change, too."""
+    for name, value in changed.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in changed:
+            spark.conf.unset(name)
+
+
+@pytest.mark.parametrize(
+    ("more", "metadata", "schema", "session", "condition", "kept"),
+    [
+        ({"d": [DAY] * 3}, {}, "d TIMESTAMP_NTZ", {}, "d = TIMESTAMP_NTZ'1500-03-15 00:00:00'", 3),
+        ({"d": [DAY] * 3}, OLD, "d DATE", {}, "d > DATE'1500-03-10'", 0),
+        ({"d": [DAY] * 3}, {}, "d DATE", REBASE, "d > DATE'1500-03-10'", 0),
+        ({"x": [1] * 3, "X": [9] * 3}, {}, "x LONG, X LONG", BY_CASE, "x = 1", 3),
+        ({"X": [9] * 3}, {}, "x LONG", BY_CASE, "x IS NOT NULL", 0),
+    ],
+)
+def test_a_filter_is_not_decided_by_other_values_than_spark_reads(
+    spark: SparkSession,
+    task: Task,
+    table: Write,
+    more: dict[str, list[object]],
+    metadata: Mapping[str, str],
+    schema: str,
+    session: Mapping[str, str],
+    condition: str,
+    kept: int,
+) -> None:
+    """The plan does not read the filter's column."""
+    folder = table(pa.table(kv(0, 3) | more).replace_schema_metadata(metadata))
+    with session_of(spark, session):
+        frame = spark.read.schema(f"k LONG, v LONG, {schema}").parquet(str(folder)).where(condition)
+        assert len(frame.collect()) == kept
+        fed = feed(frame, task, "rows")
+    assert (fed.way, fed.rows) == (Way.STAGED, kept)
+    task.request_barrier()
+    assert task.read_epoch().num_rows == kept
+
+
+def test_a_filter_of_a_partition_column_is_not_decided_by_the_files(
+    spark: SparkSession, task: Task, table: Write
+) -> None:
+    folder = table(kv(0, 3) | {"day": [7] * 3}, folder="table/day=1").parent
+    frame = spark.read.schema("k LONG, v LONG, day INT").parquet(str(folder)).where("day = 7 OR k > 100")
+    assert frame.count() == 0
+    assert feed(frame, task, "rows").rows == 0
+
+
+def test_a_column_of_the_same_name_but_for_case_is_another_one_if_the_session_says_so(
+    spark: SparkSession, task: Task, table: Write
+) -> None:
+    folder = table({"K": [1, 2], "v": [3, 4]})
+    with session_of(spark, BY_CASE):
+        frame = spark.read.schema("k LONG, v LONG").parquet(str(folder))
+        assert feed(frame, task, "rows").way is Way.STAGED
+        wanted = [row.asDict() for row in frame.collect()]
+    assert rows_of(task) == wanted == [{"k": None, "v": 3}, {"k": None, "v": 4}]
 
 
 def partitioned(table: Write, *days: str) -> Path:

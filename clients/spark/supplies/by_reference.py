@@ -51,11 +51,13 @@ def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str
     """
     scan = plain_scan(frame, columns)
     in_folders = {name.casefold() for name in scan.partition_columns}
+    in_files = [column for column in columns if column.name.casefold() not in in_folders]
     key = epoch_by if isinstance(epoch_by, str) else None
     asked = Questions(
-        columns=[column for column in columns if column.name.casefold() not in in_folders],
+        columns=[*in_files, *scan.filter_columns],
         absent=absent,
         filters=scan.filters,
+        case_sensitive=scan.case_sensitive,
         key=None if key is None or key.casefold() in in_folders else key,
     )
     for file in scan.files:

@@ -13,10 +13,12 @@ from decimal import Decimal
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField
 
-from ..data_frames import elements, setting
-from ..frame_columns import Column, quoted
-from .conditions import SIGNS, Both, Compare, Condition, Either, Null, Value
+from ...proto.errors import InvalidRequest
+from ..data_frames import case_sensitive, elements, setting
+from ..frame_columns import Column, arrow_type, quoted
+from .conditions import SIGNS, Both, Compare, Condition, Either, Null, Value, columns_of
 from .spark_listing import ListedFile, NotPlain, listed
 
 _FORMATS: Final = {
@@ -38,13 +40,16 @@ _DEFAULTS: Final = ("EXISTS_DEFAULT", "CURRENT_DEFAULT")
 class PlainScan:
     """Files read as they are, by path. `filters` are still to be decided.
 
-    `partition_columns` are the wanted columns that folders tell; each file has their values.
+    `partition_columns` are the wanted columns that folders tell; each file has their values. `filter_columns` are the
+    columns of the files that the filters look at. `case_sensitive` says whether Spark tells names apart by case.
     """
 
     format: str
     files: tuple[ListedFile, ...]
     filters: tuple[tuple[Condition, str], ...]
     partition_columns: tuple[str, ...]
+    filter_columns: tuple[Column, ...]
+    case_sensitive: bool
 
 
 def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
@@ -60,8 +65,16 @@ def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
     filters = tuple(
         (_condition(conjunct, names), conjunct.sql()) for condition in conditions for conjunct in _conjuncts(condition)
     )
-    partition = _check_fields(relation, columns, session)
-    return PlainScan(format=format_, files=listed(scan, partition), filters=filters, partition_columns=partition)
+    filter_columns = _filter_columns(relation, frozenset().union(*(columns_of(condition) for condition, _ in filters)))
+    partition = _check_fields(relation, columns, filter_columns, session)
+    return PlainScan(
+        format=format_,
+        files=listed(scan, partition),
+        filters=filters,
+        partition_columns=partition,
+        filter_columns=filter_columns,
+        case_sensitive=case_sensitive(session),
+    )
 
 
 def _with_these_alone(frame: DataFrame, columns: Sequence[Column]) -> Any:
@@ -110,11 +123,30 @@ def _format(relation: Any) -> str:
     return _FORMATS[kind]
 
 
-def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tuple[str, ...]:
+def _filter_columns(relation: Any, names: frozenset[str]) -> tuple[Column, ...]:
+    """The columns of the files that have these names. Spark takes the values of other columns from folders."""
+    if not names:
+        return ()
+    folders = {field["name"].casefold() for field in _fields(relation.partitionSchema())}
+    chosen = [field for field in _fields(relation.dataSchema()) if field["name"] in names]
+    return tuple(_filter_column(field) for field in chosen if field["name"].casefold() not in folders)
+
+
+def _filter_column(field: dict[str, Any]) -> Column:
+    try:
+        return Column(field["name"], arrow_type(StructField.fromJson(field).dataType, field["name"]))
+    except InvalidRequest as unmapped:
+        raise NotPlain(f"a filter looks at column {field['name']!r}, whose type only Spark reads") from unmapped
+
+
+def _check_fields(
+    relation: Any, columns: Sequence[Column], filter_columns: Sequence[Column], session: Any
+) -> tuple[str, ...]:
     """The wanted columns that folders tell.
 
     Refuses columns with a default for files that lack them, and columns that both folders and files may have.
     """
+    read = [*columns, *filter_columns]
     wanted = {column.name.casefold() for column in columns}
     data = {field["name"].casefold(): field["metadata"] for field in _fields(relation.dataSchema())}
     folders = [field["name"] for field in _fields(relation.partitionSchema())]
@@ -122,10 +154,10 @@ def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tup
     for name in partition:
         if name.casefold() in data:
             raise NotPlain(f"column {name!r} is in the folders' names and in the files")
-    for name in sorted(wanted & data.keys()):
+    for name in sorted({column.name.casefold() for column in read} & data.keys()):
         if any(key in data[name] for key in _DEFAULTS):
             raise NotPlain(f"column {name!r} has a default value for files that lack the column")
-    if any(column.temporal for column in columns):
+    if any(column.temporal for column in read):
         for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
             mode = setting(session, f"spark.sql.parquet.{name}")
             if mode not in ("CORRECTED", None):

@@ -93,6 +93,17 @@ def kept(condition: Condition, bounds: Mapping[str, Bounds]) -> Kept:
             assert_never(condition)
 
 
+def columns_of(condition: Condition) -> frozenset[str]:
+    """The names of the columns that the condition looks at."""
+    match condition:
+        case Compare() | Null():
+            return frozenset({condition.column})
+        case Both() | Either():
+            return columns_of(condition.left) | columns_of(condition.right)
+        case _:
+            assert_never(condition)
+
+
 def _joined(left: Kept, right: Kept, either: Kept, both: Kept) -> Kept:
     if either in (left, right):
         return either
@@ -144,4 +155,16 @@ SIGNS: Final = {
     "GreaterThanOrEqual": (">=", "<="),
 }
 
-__all__ = ["SIGNS", "Both", "Bounds", "Compare", "Condition", "Either", "Kept", "Null", "comparable", "kept"]
+__all__ = [
+    "SIGNS",
+    "Both",
+    "Bounds",
+    "Compare",
+    "Condition",
+    "Either",
+    "Kept",
+    "Null",
+    "columns_of",
+    "comparable",
+    "kept",
+]

@@ -50,12 +50,17 @@ class Footer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """The questions for every file: its columns as the DataFrame has them, and `absent` ones that it must not have."""
+    """The questions for every file: its columns as the DataFrame has them, and `absent` ones that it must not have.
+
+    `columns` are those that are read and those that the filters look at: statistics of any other column prove nothing,
+    because the DataFrame may have other values there than the file.
+    """
 
     columns: Sequence[Column]
     absent: Sequence[str]
     filters: Sequence[tuple[Condition, str]]
     key: str | None
+    case_sensitive: bool
 
 
 def read_footer(path: str, format_: str, asked: Questions) -> Footer:
@@ -94,6 +99,8 @@ def _check_columns(path: str, schema: pa.Schema, asked: Questions) -> None:
         named = [field for field in schema if field.name.casefold() == column.name.casefold()]
         if len(named) > 1:
             raise NotPlain(f"{path} has more than one column called {column.name!r}")
+        if named and asked.case_sensitive and named[0].name != column.name:
+            raise NotPlain(f"{path} has {named[0].name!r}, and the session tells it from column {column.name!r}")
         if named and not fits(named[0].type, column.type):
             raise NotPlain(f"column {column.name!r} is {named[0].type} in {path} and {column.type} in the DataFrame")
     names = {name.casefold() for name in schema.names}
@@ -113,8 +120,9 @@ def _check_storage(path: str, footer: ParquetFooter, written: Mapping[bytes, byt
 
 
 def _kept_groups(path: str, footer: ParquetFooter, schema: pa.Schema, asked: Questions) -> Iterator[Group]:
+    checked = {column.name.casefold() for column in asked.columns}
     for index, group in enumerate(footer.groups):
-        bounds = _Statistics(footer, group, schema)
+        bounds = _Statistics(footer, group, schema, checked)
         verdicts = [(kept(condition, bounds), text) for condition, text in asked.filters]
         if any(verdict is Kept.NONE for verdict, _ in verdicts):
             continue
@@ -133,13 +141,13 @@ def _only_value(path: str, index: int, name: str, statistics: _Statistics) -> An
 
 
 class _Statistics(Mapping[str, Bounds]):
-    """The bounds of a row group's columns, found when they are asked for."""
+    """The bounds of a row group's `checked` columns, found when they are asked for."""
 
-    def __init__(self, footer: ParquetFooter, group: RowGroup, schema: pa.Schema) -> None:
+    def __init__(self, footer: ParquetFooter, group: RowGroup, schema: pa.Schema, checked: set[str]) -> None:
         self._footer = footer
         self._group = group
         self._schema = schema
-        self._places = {name.casefold(): at for name, at in footer.positions.items()}
+        self._places = {name.casefold(): at for name, at in footer.positions.items() if name.casefold() in checked}
 
     def __getitem__(self, name: str) -> Bounds:
         bounds = self.bounds(name)
