@@ -1,7 +1,8 @@
 """DenseWindows: sliding windows of rows that are grouped by the number of their slice and by keys, in arrays.
 
-It gives the windows that `SlidingWindows` gives of the groups of `DenseSlices`, in the same order. Where all rows are
-in arrays, and all states are counts and sums, windows are made of the arrays, and no group becomes a row.
+It gives the windows that `SlidingWindows` gives of the groups of `DenseSlices`, in the same order, which depends on
+the memory, too. Where all rows are in arrays, and all states are counts and sums, windows are made of the arrays, and
+no group becomes a row.
 
 Empty input: no rows. Barrier: all input is read before the first row comes out. Memory: that of both operators, or the
 arrays of `DenseSlices` with words for the windows of one combination of keys, of which there are at most as many as
