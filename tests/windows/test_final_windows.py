@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
@@ -262,6 +264,39 @@ def test_a_restored_task_goes_on_with_its_open_windows(
                     answers.append(epoch_read.table())
                     taken = epoch_read.checkpoint
     assert [answer.to_pylist() for answer in answers] == [answer.to_pylist() for answer in whole]
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_many_open_groups_that_checkpoints_have_cut_are_put_together(tmp_path: Path, channels: int) -> None:
+    """Each epoch has rows of all windows, in no order, and the state of each is in runs of its own."""
+    random = np.random.default_rng(5)
+    source = windows.watermark(
+        sub.read_named_table("events", {"t": sub.i64, "k": sub.i64, "v": sub.i64}), "t", delay=1_000
+    )
+    measures = [sub.f.count().alias("n"), sub.f.sum(sub.col("v")).alias("s")]
+    plan = windows.tumbling(source, "t", 2, keys=["k"], measures=measures, final=True).to_plan()
+    expected: dict[tuple[int, int], list[int]] = {}
+    answers, taken = [], None
+    with tidegate.local(checkpoint_root=str(tmp_path)) as client:
+        for rows in (20_000, 2_000, 200):
+            times, keys, numbers = (random.integers(0, most, rows) for most in (1_000, 20, 9))
+            for time, key, number in zip(times.tolist(), keys.tolist(), numbers.tolist(), strict=True):
+                sums = expected.setdefault((time // 2 * 2, key), [0, 0])
+                sums[0] += 1
+                sums[1] += number
+            epoch = pa.table({"t": times, "k": keys, "v": numbers})
+            with client.create_task(plan, mode="continuous", channels=channels, restore=taken) as task:
+                if rows == 200:
+                    task.add_split("events", epoch)
+                    task.no_more_splits()
+                    answers += [ended.table() for ended in task.epochs()]
+                else:
+                    epoch_read = task.run_epoch({"events": epoch}, checkpoint=True)
+                    answers.append(epoch_read.table())
+                    taken = epoch_read.checkpoint
+    given_windows = [row for answer in answers for row in answer.to_pylist()]
+    answer = {(row["window_start"], row["k"]): [row["n"], row["s"]] for row in given_windows}
+    assert (answer, len(given_windows)) == (expected, len(expected))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -122,7 +122,7 @@ def has_large_weights(change: Change) -> bool:
 
 def take_weights(weights: Numbers, rows: Index) -> Numbers:
     """The weights of these rows."""
-    return ones(len(rows)) if weights.base is _ONES else weights.take(rows)
+    return ones(len(rows)) if weights.base is _ONES else weights.take(rows, axis=0)
 
 
 def constant_rounds(rounds: Rounds, count: int) -> ManyRounds:

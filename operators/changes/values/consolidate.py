@@ -229,8 +229,8 @@ def consolidate(change: Change) -> Change:
     hashes = change.rows.hashes()
     if not change.rounds and beside(lambda: all_different(hashes), len(hashes)):
         # The most common case: all rows are different, and none has to be moved.
-        if np.count_nonzero(change.weights) < len(change):
-            change = change.take(change.weights.nonzero()[0])
+        if np.count_nonzero(change.weights) < change.weights.size:
+            change = change.take(not_zero(change.weights).nonzero()[0])
         return Change(change.rows, change.weights, consolidated=True)
     summed = entries(change.rows, hashes, hashes, change.weights, change.rounds)
     rows = summed.rows if change.rounds else summed.rows.hashed(summed.hashes)
@@ -252,14 +252,14 @@ def _consolidated_as_words(change: Change) -> Change | None:
         positions.sort()
     else:
         order = positions.argsort()
-        positions, weights = positions.take(order), weights.take(order)
+        positions, weights = positions.take(order), weights.take(order, axis=0)
     differs = positions[1:] != positions[:-1]
     if np.count_nonzero(differs) < len(differs):
         starts = group_starts(differs)
         positions, weights = positions.take(starts), sum_groups(weights, starts)
-    if np.count_nonzero(weights) < len(weights):
-        there = weights.nonzero()[0]
-        positions, weights = positions.take(there), weights.take(there)
+    if np.count_nonzero(weights) < weights.size:
+        there = not_zero(weights).nonzero()[0]
+        positions, weights = positions.take(there), weights.take(there, axis=0)
     return Change(domain.rows(positions), weights, consolidated=True)
 
 

@@ -16,6 +16,7 @@ from tidegate.operators.changes.kept import arrangement
 from tidegate.operators.changes.kept.held_state import HeldState
 from tidegate.operators.changes.kept.state_format import load_arrangement, save_arrangement
 from tidegate.operators.changes.values.change import Change, ones
+from tidegate.operators.changes.values.consolidate import consolidate
 from tidegate.operators.changes.values.rows import Rows
 
 from ....searching import tries
@@ -110,3 +111,33 @@ def _saved(kept: TimedRows) -> HeldState:
     state = HeldState()
     save_arrangement(state, "rows", kept, SCHEMA)
     return state
+
+
+@pytest.mark.parametrize("rows", [50, 6_000])
+def test_each_of_several_numbers_of_rows_is_summed(rows: int) -> None:
+    """Rows of whole numbers, of which each is in three of the changes. The last one takes a third of them away."""
+    times, keys = np.arange(rows) % 97, np.arange(rows) // 97
+    numbers = np.stack([np.ones(rows, dtype=np.int64), np.arange(rows)], axis=1)
+    batch = pa.record_batch([pa.array(times), pa.array(keys)], names=["time", "key"])
+    gone = np.where((np.arange(rows) % 3 == 0)[:, np.newaxis], -2 * numbers, numbers)
+    both = Rows.concat([Rows.of_batch(batch)] * 3)
+    summed = consolidate(Change(both, np.concatenate([numbers, numbers, gone])))
+    columns = [array.to_pylist() for array in summed.rows.to_arrays([pa.int64(), pa.int64()])]
+    answer = dict(zip(zip(*columns, strict=True), map(tuple, summed.weights.tolist()), strict=True))
+    left = [at for at in range(rows) if at % 3]
+    assert answer == {(times[at], keys[at]): (3, 3 * at) for at in left}
+
+
+def test_many_rows_of_runs_that_overlap_have_all_of_their_numbers() -> None:
+    kept = TimedRows([pa.int64(), pa.int64()], width=2)
+    random = np.random.default_rng(7)
+    naive: Counter[tuple[int, int]] = Counter()
+    for rows in (9_000, 700, 50):
+        times, keys = random.integers(0, 500, rows), random.integers(0, 40, rows)
+        batch = pa.record_batch([pa.array(times), pa.array(keys)], names=["time", "key"])
+        kept.insert_numbers(Rows.of_batch(batch), np.stack([np.ones(rows, np.int64), keys], axis=1), ())
+        naive.update(zip(times.tolist(), keys.tolist(), strict=True))
+    given_rows = kept.between(0, 400)
+    columns = [array.to_pylist() for array in given_rows.rows.to_arrays([pa.int64(), pa.int64()])]
+    answer = dict(zip(zip(*columns, strict=True), map(tuple, given_rows.weights.tolist()), strict=True))
+    assert answer == {row: (count, count * row[1]) for row, count in naive.items() if row[0] < 400}
