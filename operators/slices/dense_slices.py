@@ -9,9 +9,9 @@ them. Whole groups come out in one row each, with their measures. If there is no
 all rows as it does without this operator. If there is none for a later block, DuckDB joins the parts.
 
 Order of parts: the groups of the arrays in order of their keys, then those of DuckDB: a function of the rows in their
-order, and of the memory. Order of whole groups: that of their keys, nulls first, unless the first block's keys are too far apart for
-arrays of any memory; then DuckDB's. So it does not depend on the memory. Numbered keys have the order of their first
-rows; their arrays have the same room with any memory.
+order, and of the memory. Order of whole groups: that of their keys, nulls first, unless the first block's keys are too
+far apart for arrays of any memory; then DuckDB's. So it does not depend on the memory. Numbered keys have the order of
+their first rows; their arrays have the same room with any memory.
 Empty input: no rows. Memory: a sixteenth of the instance's, and DuckDB's. Barrier: nothing is kept.
 """
 

@@ -10,7 +10,8 @@ spills them. So do numbers that may be beyond 64 bits (sums: 38 digits); DuckDB 
 window costs the logarithm of its slices.
 
 Order: groups in the order of their keys' codes, then windows in the order of time; where DuckDB makes the windows, its
-order. It is a function of the rows in their order, and of the memory. Empty input: no rows. Barrier: all input is read before the first row comes out.
+order. It is a function of the rows in their order, and of the memory. Empty input: no rows. Barrier: all input is read
+before the first row comes out.
 """
 
 from __future__ import annotations
