@@ -58,7 +58,7 @@ def in_type_of_spark(column: pa.Array, field: pa.Field) -> pa.Array:
     look for the null.
     """
     try:
-        cast = column.cast(_with_nulls(field.type))  # Arrow itself would count nulls outside of the column's rows, too
+        cast = column.cast(with_nulls(field.type))  # Arrow itself would count nulls outside of the column's rows, too
     except pa.ArrowInvalid as inexact:
         raise ExecutionError(
             f"Spark's type for column {field.name!r}, {field.type}, cannot hold all of its values: cast the column in "
@@ -86,15 +86,15 @@ class _Relabelled:
         return self.type.__arrow_c_schema__(), buffers
 
 
-def _with_nulls(type_: pa.DataType) -> pa.DataType:
+def with_nulls(type_: pa.DataType) -> pa.DataType:
     """The type in which everything but the keys of maps may be null."""
     if kinds.is_struct(type_):
-        return pa.struct([field.with_type(_with_nulls(field.type)).with_nullable(True) for field in type_])
+        return pa.struct([field.with_type(with_nulls(field.type)).with_nullable(True) for field in type_])
     if kinds.is_map(type_):
-        item = type_.item_field.with_type(_with_nulls(type_.item_type)).with_nullable(True)
-        return pa.map_(type_.key_field.with_type(_with_nulls(type_.key_type)), item)
+        item = type_.item_field.with_type(with_nulls(type_.item_type)).with_nullable(True)
+        return pa.map_(type_.key_field.with_type(with_nulls(type_.key_type)), item)
     if kinds.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_with_nulls(type_.value_type)).with_nullable(True))
+        return pa.list_(type_.value_field.with_type(with_nulls(type_.value_type)).with_nullable(True))
     return type_
 
 

@@ -218,6 +218,12 @@ def _string(type_: spark.StringType, column: str) -> pa.DataType:
 
 
 def _struct(type_: spark.StructType, column: str) -> pa.DataType:
+    if len(set(type_.names)) < len(type_.names):
+        raise InvalidRequest(
+            f"column {column!r} of the DataFrame has several fields of one name ({', '.join(type_.names)}): rename all "
+            "but one of these",
+            reason="AMBIGUOUS_COLUMN",
+        )
     fields = [
         pa.field(field.name, arrow_type(field.dataType, f"{column}.{field.name}"), field.nullable) for field in type_
     ]

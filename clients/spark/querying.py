@@ -17,7 +17,7 @@ from ..connecting import local
 from ..plans import Plan, bound, plan_bytes
 from ..proto.errors import InvalidRequest
 from ..proto.source_names import check_fed, fed_source
-from ..proto.spark_frames import FedFrame, Feeds, FrameFeeds, Resulting
+from ..proto.spark_frames import FedFrame, Feeds, FrameFeeds, Resulting, with_nulls
 from ..proto.values import FileSplit, MissingColumns, SourceInfo
 from ..task_options import Options, chosen
 from .data_frames import active_session, case_sensitive, data_frame, estimated_bytes, is_classic
@@ -140,7 +140,8 @@ class _Feeding:
             else:
                 return [split for part in parts(files.units, None, files.groups, None) for split in part.splits]
         selected = frame.selectExpr(*numbered(columns))
-        fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
+        # pyarrow casts no null in place of a struct whose fields are NOT NULL.
+        fields = [(column.name, with_nulls(column.type)) for column in columns] or [("_", pa.int32())]
         return FedFrame(frame=selected, schema=pa.schema(fields), bytes=estimated_bytes(selected))
 
 
@@ -162,6 +163,7 @@ def _by_server(
             feed(rows, task, source, staging=staging)
         task.request_barrier()
         answer = task.read_epoch()
-    # Without a schema, timestamps without a time zone become instants.
-    frame: DataFrame = session.createDataFrame(answer, spark_schema(answer.schema))
+    # Without a schema, timestamps without a time zone become instants. Spark takes no empty table with nested columns.
+    rows = answer if answer.num_rows else []
+    frame: DataFrame = session.createDataFrame(rows, spark_schema(answer.schema))
     return frame

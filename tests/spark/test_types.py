@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
+from substrait.proto import Plan
 
 import tidegate
 from tidegate.client import Client
@@ -182,6 +183,36 @@ def test_two_columns_of_one_name_are_refused(spark: SparkSession, client: Client
     with pytest.raises(tidegate.InvalidRequest, match="column 'k' could be any of") as refused:
         feed(spark.range(3).selectExpr("id AS k", "id AS K"), task, "rows")
     assert refused.value.reason == "AMBIGUOUS_COLUMN"
+
+
+def test_two_fields_of_one_name_are_refused(spark: SparkSession, client: Client) -> None:
+    task = client.create_task(handed_on({"k": sub.i64}))
+    with pytest.raises(tidegate.InvalidRequest, match=r"'k.element' of the DataFrame has several fields") as refused:
+        feed(spark.range(3).selectExpr("array(named_struct('a', 1, 'a', 2)) AS k"), task, "rows")
+    assert refused.value.reason == "AMBIGUOUS_COLUMN"
+
+
+def nested() -> bytes:
+    """A plan that answers with `m map<string, array<struct<x: int>>>`. The builder names no fields of structs."""
+    plan = Plan.FromString(handed_on({"m": sub.map_(sub.string(), sub.list_(sub.struct([sub.i32()])))}))
+    root = plan.relations[0].root
+    root.names.append("x")
+    root.input.project.input.read.base_schema.names.append("x")
+    return bytes(plan.SerializeToString())
+
+
+@pytest.mark.parametrize("rows", [2, 0])
+def test_a_null_may_stand_in_place_of_a_struct_whose_fields_are_not_null(
+    spark: SparkSession, remote: Client, rows: int
+) -> None:
+    frame = spark.range(rows).selectExpr("map('p', array(named_struct('x', 1), null)) AS m").coalesce(1)
+    plan, wanted = nested(), frame.collect()
+    with remote.create_task(plan) as task:
+        feed(frame, task, "rows", how="pushed")
+        task.request_barrier()
+        assert task.read_epoch()["m"].to_pylist() == [[("p", [{"x": 1}, None])]] * rows
+    assert tidegate.spark.query(plan, {"rows": frame}).collect() == wanted
+    assert tidegate.spark.query(plan, {"rows": frame}, client=remote).collect() == wanted
 
 
 def test_a_plan_over_dataframes_answers_with_a_dataframe(spark: SparkSession) -> None:

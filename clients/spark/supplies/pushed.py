@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from ...proto import errors
 from ...proto.errors import Refused, RequestError, TidegateError
+from ...proto.spark_frames import with_nulls
 from ...task import Task
 from ...transport.access import Access
 from ...transport.remote import RemoteService
@@ -115,7 +116,8 @@ def pushed(
         rest = [column.name for column in columns if column.name not in order_by]
         rows = rows.selectExpr(*[quoted(column.name) for column in columns])
         rows = rows.orderBy(*map(quoted, (*order_by, *rest)))
-    fields = [(column.name, column.type) for column in columns] or [("_", pa.int32())]
+    # pyarrow casts no null in place of a struct whose fields are NOT NULL.
+    fields = [(column.name, with_nulls(column.type)) for column in columns] or [("_", pa.int32())]
     push = Push(task.access, task.id, job, pa.schema(fields))
     try:
         sent = rows.selectExpr(*numbered(columns)).mapInArrow(push, _SENT_DDL).collect()
