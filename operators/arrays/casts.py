@@ -80,8 +80,10 @@ def _lists(source: pa.DataType, target: pa.DataType) -> bool:
 
 def _structs(source: pa.DataType, target: pa.DataType) -> bool:
     names = {field.name for field in source}
+    if len(names) < source.num_fields:
+        return False
     fits = all(_nested(source.field(f.name).type, f.type) for f in target if f.name in names)
-    return len(names) == source.num_fields and fits and all(f.nullable or f.name in names for f in target)
+    return fits and all(f.nullable or f.name in names for f in target)
 
 
 def _maps(source: pa.DataType, target: pa.DataType) -> bool:
