@@ -413,7 +413,7 @@ class Loader(Closing):
         """Everything that the order depends on besides the position, as values of JSON."""
         if self._constants is None:
             self._constants = self._constant_identity()
-        return {"data": self._source.digest(self._tasks.create, at), **self._constants}
+        return {"data": self._source.digest(self._reader, at), **self._constants}
 
     def _constant_identity(self) -> dict[str, Any]:
         plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -52,7 +53,9 @@ class _Fed(NamedTuple):
 
 
 class SplitReader(Closing):
-    """Up to `count` tasks of one plan, made when they are needed. `close` deletes them, also one that is being made."""
+    """Up to `count` tasks of one plan, made when they are needed. `close` deletes them, also one that is being made.
+    So does Python when it collects the reader.
+    """
 
     def __init__(self, create_task: Callable[[], Task], count: int) -> None:
         self._create_task = create_task
@@ -60,6 +63,7 @@ class SplitReader(Closing):
         self._closed = False
         self._row_bytes = AHEAD_BYTES / AHEAD_ROWS  # of the last result
         self._tasks: list[tuple[Task, Iterator[Epoch]]] = []
+        self._uncollected = weakref.finalize(self, _delete, self._tasks)  # Ctrl-C may come in place of `close`
 
     @property
     def task(self) -> Task:
@@ -159,6 +163,11 @@ class SplitReader(Closing):
 
     def _close(self) -> None:
         self._closed = True
-        for task, _ in tuple(self._tasks):
-            with contextlib.suppress(TidegateError):  # the server is gone, and the task with it
-                task.delete()
+        _delete(self._tasks)
+        self._uncollected.detach()
+
+
+def _delete(tasks: Sequence[tuple[Task, Iterator[Epoch]]]) -> None:
+    for task, _ in tuple(tasks):
+        with contextlib.suppress(TidegateError):  # the server is gone, and the task with it
+            task.delete()

@@ -105,14 +105,14 @@ class TrainingSource:
         """Skip in the position's epoch what was skipped before the position, and nothing else that is known."""
         self._skipped[at.epoch] = dict.fromkeys(splits, 0)
 
-    def digest(self, create_task: Callable[[], Task], at: Position) -> str:
+    def digest(self, reader: Callable[[], SplitReader], at: Position) -> str:
         """A digest of the data of a position's epoch; empty at the beginning of an epoch whose data is yet to come."""
         if callable(self._data) and at == Position(at.epoch):
             return ""
         number = self._list_number(at.epoch)
         if number not in self._digests:
-            with create_task() as task:
-                self.splits(task, at.epoch)
+            with reader() as listing:
+                self.splits(listing.task, at.epoch)
         return self._digests[number]
 
     def _list_number(self, epoch: int) -> int:

@@ -14,6 +14,7 @@ from ...splits import SplitLike
 from ...task import Task
 from ...task_options import Options, SharedOptions
 from .loader_tables import Given, PinnedTables, has_server_files, pinned, read_once
+from .uninterrupted import uninterrupted
 
 ABOVE_CEILING: Final = "ABOVE_CEILING"
 MOST_SECONDS: Final = 3600.0
@@ -52,7 +53,12 @@ class LoaderTasks:
 
     def table_digests(self) -> dict[str, str]:
         """The digests of the tables that all tasks have."""
+        uninterrupted(self._pin)
         return dict(self._tables().digests)
+
+    def _pin(self) -> None:
+        """List the files of the tables, if that was not done."""
+        self._tables()
 
     def _tables(self) -> PinnedTables:
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -10,13 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Loader
 from tidegate.training.loader_reading import Reading
 from tidegate.training.sources.uninterrupted import uninterrupted
+from tidegate.training.split_reader import SplitReader
 from tidegate.training.window_prefetch import Prefetch
 
 from ...waiting import until
@@ -87,6 +92,41 @@ def test_ctrl_c_while_a_loop_ends_leaves_no_task(client: Client, folder: Path, m
         with pytest.raises(KeyboardInterrupt):
             list(whole)
     until(lambda: is_clean(client))
+
+
+@pytest.mark.parametrize(
+    "ask", [Loader.state_dict, lambda whole: whole.batch(0, 1), lambda whole: whole.check_state(STATE)]
+)
+@pytest.mark.parametrize(
+    ("owner", "name", "before"),
+    [(Client, "create_task", False), (SplitReader, "close", True), (SplitReader, "_add_task", False)],
+)
+def test_ctrl_c_while_a_loader_is_asked_leaves_no_task(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, ask: Any, owner: type, name: str, *, before: bool
+) -> None:
+    samples, labels = (
+        sub.read_named_table(*table) for table in (("samples", {"n": sub.i64}), ("labels", {"m": sub.i64}))
+    )
+    plan = samples.join(labels, sub.col("n") == sub.col("m")).to_plan()
+    pq.write_table(pa.table({"m": range(60)}), folder.parent / "labels.parquet")
+    whole = Loader(
+        client, plan, {"samples": folder}, batch_size=16, tables={"labels": folder.parent / "labels.parquet"}
+    )
+    STATE.update(whole.state_dict())
+    whole = Loader(
+        client, plan, {"samples": folder}, batch_size=16, tables={"labels": folder.parent / "labels.parquet"}
+    )
+    with monkeypatch.context() as patched:
+        interrupted(patched, owner, name, before=before)
+        with pytest.raises(KeyboardInterrupt):
+            ask(whole)
+    gc.collect()
+    until(lambda: is_clean(client))
+    assert whole.state_dict() == STATE
+
+
+STATE: dict[str, Any] = {}
+"""The state of a loader that has begun no epoch."""
 
 
 def test_an_error_of_work_without_interruption_is_that_of_the_work() -> None:
