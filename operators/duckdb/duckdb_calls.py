@@ -7,16 +7,39 @@ the same rows, but slower: without estimates, and with every statement planned w
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import wraps
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
+
+from .failures import is_of_signal
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Connection: TypeAlias = duckdb.DuckDBPyConnection
 Values: TypeAlias = Sequence[object]
 
 BATCH_ROWS = 65_536
+
+
+def interruptible(call: Callable[P, T]) -> Callable[P, T]:
+    """The call of DuckDB, which raises `KeyboardInterrupt` if a signal interrupts it. DuckDB raises a `RuntimeError` in
+    place of what the signal's handler has raised.
+    """
+
+    @wraps(call)
+    def called(*values: P.args, **named: P.kwargs) -> T:
+        try:
+            return call(*values, **named)
+        except RuntimeError as error:
+            if is_of_signal(error):
+                raise KeyboardInterrupt from error
+            raise
+
+    return called
 
 
 class Relation(Protocol):
@@ -77,9 +100,11 @@ class PublicEngine:
 
     prepares = False
 
+    @interruptible
     def register(self, connection: Connection, name: str, relation: Relation) -> None:
         connection.register(name, _PublicStream(relation))
 
+    @interruptible
     def prepare(self, connection: Connection, name: str, sql: str) -> None:  # noqa: ARG002
         """Check the statement. There is no plan to keep."""
         connection.sql(sql)
@@ -90,6 +115,7 @@ class PublicEngine:
     def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
         return list(self.stream(connection, sql, ()))
 
+    @interruptible
     def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
         return connection.sql(sql, params=list(values) or None).to_arrow_reader(rows)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from duckdb._sources.arrow import ArrowScanSource
 
 from ..core.quoting import identifier
-from .duckdb_calls import BATCH_ROWS, Connection, Relation, Values
+from .duckdb_calls import BATCH_ROWS, Connection, Relation, Values, interruptible
 
 _ALL_ROWS = 1 << 40
 _PURGE_ALL: Final = b"arena.4096.purge"
@@ -45,22 +45,26 @@ class PrivateEngine:
 
     prepares = True
 
+    @interruptible
     def register(self, connection: Connection, name: str, relation: Relation) -> None:
         private: Any = connection
         private._register_arrow_source(name, _Source(relation))
 
+    @interruptible
     def prepare(self, connection: Connection, name: str, sql: str) -> None:
         connection.execute(f"PREPARE {identifier(name)} AS {sql}")
 
     def prepared(self, name: str, sql: str) -> str:  # noqa: ARG002
         return f"EXECUTE {identifier(name)}"
 
+    @interruptible
     def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:
         private: Any = connection
         table = private._submit(self.prepared(name, sql), None, "arrow", _ALL_ROWS).arrow_table()
         batches: list[pa.RecordBatch] = table.to_batches()
         return batches
 
+    @interruptible
     def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
         private: Any = connection
         return private._submit(sql, list(values) or None, "stream", rows).arrow_reader()

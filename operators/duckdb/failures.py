@@ -7,6 +7,7 @@ words tell the kind of error, not the class.
 from __future__ import annotations
 
 import re
+import threading
 from typing import Final
 
 import duckdb
@@ -15,6 +16,8 @@ import pyarrow as pa
 from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ..core.interrupts import interrupted
 
+_SIGNAL: Final = re.compile(r"\A(Query interrupted|.*\bKeyboardInterrupt:?)\s*\Z", re.DOTALL)
+"""DuckDB's words where a signal's handler has raised, in DuckDB or in the code of a stream: the exception is lost."""
 ENGINE_ERRORS: Final = (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError)
 """Some of DuckDB's messages have one byte of a longer character. Python cannot read them: it raises
 `UnicodeDecodeError` with the message's bytes in place of DuckDB's error.
@@ -75,6 +78,15 @@ def is_of_spilling(error: BaseException) -> bool:
 
 def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, duckdb.InterruptException) or kind_of(error) == "INTERRUPT"
+
+
+def is_of_signal(error: BaseException) -> bool:
+    """True where a signal, such as that of Ctrl-C, has interrupted DuckDB, if nobody else has. Only the main thread has
+    signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    return is_interrupt(error) or _SIGNAL.match(text_of(error)) is not None
 
 
 def is_fatal(error: BaseException) -> bool:

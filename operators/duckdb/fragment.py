@@ -423,9 +423,7 @@ class Fragment(Operator):
         return self._files.row_bytes + sum(relation.row_bytes for relation in self._inputs)
 
     def _interruption(self) -> TidegateError:
-        """The error of an interruption, by a loop that takes too long or from outside. The statement or the reading of
-        its inputs notices it first.
-        """
+        """The error of an interruption, by a loop that takes too long or from outside."""
         return self._watch.overdue() or interrupted(self._plan_path)
 
     def _cause(self, error: BaseException) -> BaseException:
@@ -435,6 +433,8 @@ class Fragment(Operator):
                 return relation.failure
         if self._interrupted:
             return self._interruption()
+        if failures.is_of_signal(error):
+            return KeyboardInterrupt()
         if self._functions.failure is not None:
             return self._functions.failure
         loop = self._watch.cause(error)
