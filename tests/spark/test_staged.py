@@ -115,6 +115,26 @@ def test_a_named_feed_is_added_once(spark: SparkSession, task: Task, tmp_path: P
     assert len(rows_of(task)) == 100
 
 
+def test_a_named_feed_may_be_repeated_while_tasks_of_its_cancelled_job_still_write(
+    spark: SparkSession, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, cancelled = staged.write_rows, []
+
+    def written(rows: DataFrame, folder: Path, **options: Any) -> int:
+        if not cancelled:
+            cancelled.append(folder)
+            raise RuntimeError("the job was cancelled")
+        (cancelled[0] / "_temporary").mkdir(parents=True)
+        return write(rows, folder, **options)
+
+    monkeypatch.setattr(staged, "write_rows", written)
+    feed_all = partial(feed, computed(spark), task, "rows", staging=tmp_path, transaction="monday")
+    with pytest.raises(RuntimeError, match="cancelled"):
+        feed_all()
+    assert feed_all().rows == 100
+    assert len(rows_of(task)) == 100
+
+
 def test_a_column_that_the_dataframe_lacks_is_refused_unless_it_is_said_to_be_null(
     spark: SparkSession, client: Client, task: Task, tmp_path: Path
 ) -> None:

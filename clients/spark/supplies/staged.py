@@ -8,6 +8,7 @@ order, whatever Spark would compute now.
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -82,9 +83,10 @@ def staged(
         manifest.write(folder)
         rows, ties = _ordered(frame, columns, order_by, epoch_by)
         order, why = order_of(frame, order_by, ties)
-        wrote = write_rows(rows, folder / "rows", by=None if epoch_by is None else KEY)
-        files = tuple(_files(folder, columns, epoch_by))
-        check_complete(folder / "rows", wrote, sum(rows for file in files for rows, _ in file.groups))
+        written = folder / f"rows-{secrets.token_hex(4)}"  # a cancelled attempt's tasks may still write into its own
+        wrote = write_rows(rows, written, by=None if epoch_by is None else KEY)
+        files = tuple(_files(folder, written, columns, epoch_by))
+        check_complete(written, wrote, sum(rows for file in files for rows, _ in file.groups))
         manifest = replace(manifest, files=files, order=order.value, order_why=why)
         manifest.write(folder)
     return _result(folder, manifest, written=True)
@@ -139,9 +141,9 @@ def _has_map(type_: pa.DataType) -> bool:
     return bool(kinds.is_map(type_)) or any(map(_has_map, nested))
 
 
-def _files(folder: Path, columns: Sequence[Column], epoch_by: str | None) -> list[StagedFile]:
-    """The written files, in order, with the facts from their footers. Checks the types once more."""
-    paths = sorted((folder / "rows").rglob("part-*.parquet"))
+def _files(folder: Path, written: Path, columns: Sequence[Column], epoch_by: str | None) -> list[StagedFile]:
+    """The files in `written`, in order, with the facts from their footers. Checks the types once more."""
+    paths = sorted(written.rglob("part-*.parquet"))
     with ThreadPoolExecutor(_THREADS) as threads:
         files = list(threads.map(lambda path: _file(folder, path, columns, epoch_by), paths))
     return sorted(files, key=lambda file: (file.partition, file.file, file.path))
