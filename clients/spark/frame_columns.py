@@ -12,6 +12,7 @@ from pyspark.sql import types as spark
 
 from ..proto.errors import InvalidRequest
 from ..proto.source_names import fed_source
+from ..proto.spark_frames import with_nulls
 from ..proto.values import MissingColumns, SourceInfo, TaskInfo
 
 _PLAIN: Final[dict[type, pa.DataType]] = {
@@ -76,6 +77,13 @@ def numbered(columns: Sequence[Column]) -> list[str]:
     return [f"{quoted(column.name)} AS _{number}" for number, column in enumerate(columns)] or [
         "cast(null AS int) AS _"
     ]
+
+
+def numbered_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The schema of `numbered` columns, under their own names. pyarrow casts no null in place of a struct whose fields
+    are NOT NULL, so everything may be null.
+    """
+    return pa.schema([(column.name, with_nulls(column.type)) for column in columns] or [("_", pa.int32())])
 
 
 def wanted_columns(

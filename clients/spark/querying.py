@@ -17,14 +17,14 @@ from ..connecting import local
 from ..plans import Plan, bound, plan_bytes
 from ..proto.errors import InvalidRequest
 from ..proto.source_names import check_fed, fed_source
-from ..proto.spark_frames import FedFrame, Feeds, FrameFeeds, Resulting, with_nulls
+from ..proto.spark_frames import FedFrame, Feeds, FrameFeeds, Resulting
 from ..proto.values import FileSplit, MissingColumns, SourceInfo
 from ..task_options import Options, chosen
 from .data_frames import active_session, case_sensitive, data_frame, estimated_bytes, is_classic
 from .data_source.reading import spark_schema
 from .epoch_units import parts
 from .feed_frames import feed
-from .frame_columns import numbered, wanted_columns
+from .frame_columns import numbered, numbered_schema, wanted_columns
 from .supplies.by_reference import referenced
 from .supplies.spark_listing import NotPlain
 
@@ -140,9 +140,7 @@ class _Feeding:
             else:
                 return [split for part in parts(files.units, None, files.groups, None) for split in part.splits]
         selected = frame.selectExpr(*numbered(columns))
-        # pyarrow casts no null in place of a struct whose fields are NOT NULL.
-        fields = [(column.name, with_nulls(column.type)) for column in columns] or [("_", pa.int32())]
-        return FedFrame(frame=selected, schema=pa.schema(fields), bytes=estimated_bytes(selected))
+        return FedFrame(frame=selected, schema=numbered_schema(columns), bytes=estimated_bytes(selected))
 
 
 def _by_server(

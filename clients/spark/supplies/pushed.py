@@ -20,12 +20,11 @@ from pyspark.sql import DataFrame
 
 from ...proto import errors
 from ...proto.errors import Refused, RequestError, TidegateError
-from ...proto.spark_frames import with_nulls
 from ...task import Task
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..epoch_units import Unit
-from ..frame_columns import Column, numbered, quoted
+from ..frame_columns import Column, numbered, numbered_schema, quoted
 from ..uploading import in_uploads, upload
 
 _SENT: Final = pa.schema(
@@ -116,9 +115,7 @@ def pushed(
         rest = [column.name for column in columns if column.name not in order_by]
         rows = rows.selectExpr(*[quoted(column.name) for column in columns])
         rows = rows.orderBy(*map(quoted, (*order_by, *rest)))
-    # pyarrow casts no null in place of a struct whose fields are NOT NULL.
-    fields = [(column.name, with_nulls(column.type)) for column in columns] or [("_", pa.int32())]
-    push = Push(task.access, task.id, job, pa.schema(fields))
+    push = Push(task.access, task.id, job, numbered_schema(columns))
     try:
         sent = rows.selectExpr(*numbered(columns)).mapInArrow(push, _SENT_DDL).collect()
         for row in sent:
