@@ -111,7 +111,7 @@ class Adding:
         if self._task_state.journal.keeps:
             return False
         queue, holding = self._task_state.queue, _holding(split)
-        return queue.put(accepted, holding) or (lends and queue.lend(accepted, holding))
+        return queue.put(accepted, holding, lends=lends)
 
     def _drop(self, splits: Sequence[AcceptedSplit]) -> None:
         """Give back what is held of splits that were not added after all. Called under the lock."""

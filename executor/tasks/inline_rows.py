@@ -62,10 +62,10 @@ class SplitQueue:
         """Reserve `size` bytes of the memory for other rows, for good."""
         self._store.memory_limit -= size
 
-    def put(self, split: AcceptedSplit, holding: Holding) -> bool:
-        """Take the rows if there is room for them in memory; True if there was."""
+    def put(self, split: AcceptedSplit, holding: Holding, *, lends: bool) -> bool:
+        """Take the rows if there is room for them in memory, or if their caller `lends` them; True if it took them."""
         if not self._store.fits(holding) or not self._leaves_others_room(split, holding):
-            return False
+            return lends and self._lend(split, holding)
         self._store.put(holding)
         self._took(split, holding)
         return True
@@ -81,7 +81,7 @@ class SplitQueue:
         """
         while True:
             with self._lock:
-                if self.put(split, holding) or (lends and self.lend(split, holding)):
+                if self.put(split, holding, lends=lends):
                     return
                 run_before = next(iter(self._consumed), None)
                 batches = run_before.batches() if run_before is not None else ()
@@ -92,7 +92,7 @@ class SplitQueue:
                 self._spill(split, holding, spill)
                 return
 
-    def lend(self, split: AcceptedSplit, holding: Holding) -> bool:
+    def _lend(self, split: AcceptedSplit, holding: Holding) -> bool:
         """Take rows that their caller has in memory until their epoch has used them. False if there is no room for them
         on the disk.
         """
