@@ -114,10 +114,11 @@ def plain_numbers(
     file: RandomFile, descriptor: int, footer: Footer, group: int, fields: Sequence[pa.Field], state: State | None
 ) -> list[PlainNumbers]:
     """The columns of a row group among these that have plain numbers, in their order. All of them are read."""
-    keeps = state is not None and is_settled(state) and len(footer.groups) * len(footer.leaves) <= _CHUNKS_KEPT
-    kept = _kept(state, group, tuple(field.name for field in fields)) if state is not None and keeps else []
+    if len(footer.groups) * len(footer.leaves) > _CHUNKS_KEPT or (state is not None and not is_settled(state)):
+        state = None
+    kept = [] if state is None else _kept(state, group, tuple(field.name for field in fields))
     if not kept:
-        known = _known(state) if state is not None and keeps else {}
+        known = {} if state is None else _known(state)
         kept.append(_reading(_plain(file, footer, group, fields, known)))
     reading = kept[0]
     rows = footer.groups[group].rows
