@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
@@ -22,12 +21,7 @@ ROW = pa.record_batch({"x": [1]})
 ENDLESS = "SELECT sum(c0 * sqrt(n.range))::BIGINT FROM in0, range(100000000000) AS n"
 
 
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """Python's own handler of Ctrl-C: a shell starts what runs in the background without it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("ctrl_c")
 
 
 def press() -> None:

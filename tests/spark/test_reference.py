@@ -363,11 +363,8 @@ def test_cached_rows_are_those_of_the_cache(spark: SparkSession, task: Task, tab
 def test_a_session_that_skips_corrupt_files_reads_them_itself(spark: SparkSession, task: Task, table: Write) -> None:
     folder = table(kv(0, 3))
     (folder / "broken.parquet").write_bytes(b"PAR1 this is none")
-    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
-    try:
+    with session_of(spark, {"spark.sql.files.ignoreCorruptFiles": "true"}):
         fed = feed(spark.read.schema("k long, v long").parquet(str(folder)), task, "rows")
-    finally:
-        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
     assert fed.way is Way.STAGED
     assert [row["k"] for row in rows_of(task)] == [0, 1, 2]
 

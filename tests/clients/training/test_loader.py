@@ -366,20 +366,17 @@ def test_an_error_in_the_loop_leaves_no_task_when_the_loader_is_closed(client: C
     assert list(client.tasks()) == []
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_from_the_keyboard_leaves_no_task(client: Client, folder: Path) -> None:
     endless = loader(client, folder, epochs=None)
     batches = iter(endless)
     next(batches)
     interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
-    try:
-        interrupt.start()
-        with pytest.raises(KeyboardInterrupt), endless:
-            for _ in batches:
-                pass
-        interrupt.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt), endless:
+        for _ in batches:
+            pass
+    interrupt.join()
     gc.collect()
     assert list(client.tasks()) == []
 

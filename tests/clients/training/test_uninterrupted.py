@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,7 @@ from tidegate.training.window_prefetch import Prefetch
 from ...waiting import until
 from .conftest import numbers
 
-
-@pytest.fixture(autouse=True)
-def _signals() -> Iterator[None]:
-    """Python's own handler of Ctrl-C: a shell starts what runs in the background without it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("ctrl_c")
 
 
 def loader(client: Client, folder: Path, **options: Any) -> Loader:
