@@ -314,19 +314,45 @@ class Task:
         >>> task.run_epoch({"sales": ["monday.parquet", "tuesday.parquet"]}).table().to_pylist()
         [{'item': 'cup', 'total': 17}, {'item': 'tea', 'total': 7}]
         """
-        seal = seal_of(checkpoint, watermarks, idle)
         with self._lock:
-            self._stand()
-            number = self._feed.sealed + 1
-            if self._position.epoch < number:
-                first, last = self._position.epoch, number - 1
-                which = f"epoch {first} is" if first == last else f"epochs {first} to {last} are"
-                raise Refused(f"{which} sealed and unread: call read_epoch() first", reason="UNREAD_EPOCHS")
-            epoch = self._begin()
-            with self._feed.sending(self._give_back) as send:
-                for step in self._feed.steps(splits, send):
-                    self._fed(step, number, seal, send)
-            return self._whole(epoch)
+            return self._whole(self._started(splits, seal_of(checkpoint, watermarks, idle)))
+
+    def start_epoch(
+        self,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]],
+        *,
+        checkpoint: bool | str = False,
+        watermarks: Mapping[str, int] | None = None,
+        idle: Sequence[str] = (),
+    ) -> Epoch:
+        """Feed the splits, seal them, and begin to read the result: iterate the epoch for its batches as they are made.
+
+        The same as `run_epoch`, but returns before the epoch is complete, so a large result need not be held as a
+        whole. If the epoch fails or is skipped, reading it raises.
+
+        >>> for batch in task.start_epoch({"sales": ["monday.parquet", "tuesday.parquet"]}):
+        ...     print(batch.num_rows)
+        2
+        """
+        with self._lock:
+            epoch = self._started(splits, seal_of(checkpoint, watermarks, idle))
+            self._timeout, self._is_out = None, True
+            return epoch
+
+    def _started(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], seal: Seal) -> Epoch:
+        """The epoch of these splits, of which some may have been read."""
+        self._stand()
+        self._finish_left()
+        number = self._feed.sealed + 1
+        if self._position.epoch < number:
+            first, last = self._position.epoch, number - 1
+            which = f"epoch {first} is" if first == last else f"epochs {first} to {last} are"
+            raise Refused(f"{which} sealed and unread: call read_epoch() first", reason="UNREAD_EPOCHS")
+        epoch = self._begin()
+        with self._feed.sending(self._give_back) as send:
+            for step in self._feed.steps(splits, send):
+                self._fed(step, number, seal, send)
+        return epoch
 
     def _fed(self, step: Step, number: int, seal: Seal, send: Sending) -> None:
         """Feed a step. If the server takes no more until something was read, read first."""

@@ -20,7 +20,7 @@ from pyarrow import types as kinds
 from ..proto.arrow.without_rows import no_values
 from ..proto.errors import ExecutionError, InvalidRequest
 from .order.large_columns import plain
-from .row_gathering import Values
+from .building.row_gathering import Values
 
 Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Literal["numpy", "torch", "jax", "arrow"]

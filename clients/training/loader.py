@@ -20,11 +20,16 @@ from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused, TidegateError
 from ..proto.values import PlanBytes
 from ..splits import SplitLike
+from ..task import Task
 from ..task_options import SharedOptions
 from .batch import Batch, Position
 from .batch_columns import Arrays, dense_forms, forms
-from .batch_runs import BatchRuns, Layout, Run, Tail
+from .batch_runs import BatchRuns, Tail
+from .building.batch_layout import Layout
+from .building.row_gathering import RowGathering
+from .building.window_prefetch import Build, Builder, one_by_one
 from .loader_arguments import (
+    ahead_batches,
     check_ahead,
     check_choices,
     check_columns,
@@ -58,7 +63,7 @@ from .shard_runs import ShardRuns
 from .sources.loader_tasks import LoaderTasks
 from .sources.training_splits import ROW, SPLIT
 from .sources.uninterrupted import at_its_end, uninterrupted
-from .split_reader import SplitReader
+from .split_reader import SplitReaders
 from .training_source import Data, TrainingSource
 
 PREFETCH_BYTES: Final = 256 << 20
@@ -157,9 +162,9 @@ class Loader(Closing):
         self._columns, self._shapes, self._arrays = columns, dict(shapes or {}), as_
         self._pin = pin_memory
         self._weight, self._pack, self._provenance = weight, pack, provenance
-        self._prefetch = window_batches(shuffle, batch_size) if prefetch is None else prefetch
+        self._prefetch = ahead_batches(shuffle, batch_size, readers) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
-        self._readers = readers
+        self._reader_count = readers
         # An object of its own: the thread that reads ahead has it, and must not keep this loader alive.
         self._tasks = LoaderTasks(client, self._plan, self._source.name, tables, options, skips=on_error == "skip")
         self._options = options
@@ -210,8 +215,9 @@ class Loader(Closing):
         start = self._position_of(epoch, number)
         if start is not None:
             wanted = Wanted(size=self._wanted.size, rank=self._wanted.rank, ranks=self._wanted.ranks)
-            with self._reader() as reader:
-                for run in self._runs(reader, start, epoch + 1, Meter(), wanted):
+            with self._readers() as readers:
+                builds = self._builds(readers, start, epoch + 1, Meter(), wanted)
+                for run in one_by_one(builds, Builder(readers.first, RowGathering())):
                     for batch, _ in run:
                         if batch is not None and batch.number == number:
                             return batch
@@ -220,11 +226,11 @@ class Loader(Closing):
     def _position_of(self, epoch: int, number: int) -> Position | None:
         if self._weight is not None or self._pack is not None:  # only the rows say how many they become
             return Position(epoch)
-        with self._reader() as reader:
+        with self._readers() as readers:
             if self._grid.count > 1:
-                shards = self._epoch_shards(reader, epoch)
+                shards = self._epoch_shards(readers.first.task, epoch)
                 return Position(epoch, number) if number < self._tail.batches(shards.full, shards.tail) else None
-            return self._source.position_of(reader, epoch, number, self._wanted.size)
+            return self._source.position_of(readers.first, epoch, number, self._wanted.size)
 
     # State
 
@@ -345,11 +351,17 @@ class Loader(Closing):
     def _reading(self, turn: int) -> Reading:
         """The reading from the position on. One that is open has come to this position."""
         if not self._open:
-            reader = self._reader()
-            closes = reader.close
+            readers = self._readers()
+            closes = readers.close
             try:
-                runs = self._runs(reader, self._position, self._epochs, self._meter, self._wanted)
-                reading = Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter)
+                reading = Reading(
+                    readers,
+                    self._builds(readers, self._position, self._epochs, self._meter, self._wanted),
+                    self._meter,
+                    batches=self._prefetch,
+                    size=self._prefetch_bytes,
+                    expected=window_batches(self._shuffle, self._wanted.size),
+                )
                 closes = reading.close
                 reading.start()
                 with self._closing:  # another thread that closes the loader has done so, or finds the reading
@@ -360,34 +372,34 @@ class Loader(Closing):
                 raise
         return self._open[0]
 
-    def _reader(self) -> SplitReader:
-        return SplitReader(self._tasks.create, self._readers)
+    def _readers(self) -> SplitReaders:
+        return SplitReaders(self._tasks.create, self._reader_count)
 
-    def _runs(
-        self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, wanted: Wanted
-    ) -> Iterator[Run]:
-        layout = self._layout(reader.task.schema)
-        self._source.windows(reader.task, start.epoch)  # refuses data that cannot be listed before a thread reads
+    def _builds(
+        self, readers: SplitReaders, start: Position, epochs: int | None, meter: Meter, wanted: Wanted
+    ) -> Iterator[Build]:
+        task = readers.first.task
+        layout = self._layout(task.schema)
+        self._source.windows(task, start.epoch)  # refuses data that cannot be listed before a thread reads
         if self._grid.count > 1:
-            return self._runs_of_shards(reader, start, epochs, layout, wanted)
-        windows = self._source.read(reader, start, epochs, meter, by_split=layout.tells_rows_apart)
-        return BatchRuns(layout, wanted, self._tail, start, two_threads=self._prefetch > 0).of(windows)
+            return self._builds_of_shards(task, start, epochs, layout, wanted)
+        windows = self._source.read(task, start, epochs, meter, by_split=layout.tells_rows_apart)
+        return BatchRuns(layout, wanted, self._tail, start).builds(windows)
 
-    def _runs_of_shards(
-        self, reader: SplitReader, start: Position, epochs: int | None, layout: Layout, wanted: Wanted
-    ) -> Iterator[Run]:
-        self._epoch_shards(reader, start.epoch)  # counts rows before a thread reads
+    def _builds_of_shards(
+        self, task: Task, start: Position, epochs: int | None, layout: Layout, wanted: Wanted
+    ) -> Iterator[Build]:
+        self._epoch_shards(task, start.epoch)  # counts rows before a thread reads
         numbers = count(start.epoch) if epochs is None else range(start.epoch, epochs)
         epochs_of_shards = (
-            (epoch, self._epoch_shards(reader, epoch), self._source.splits(reader.task, epoch).splits)
-            for epoch in numbers
+            (epoch, self._epoch_shards(task, epoch), self._source.splits(task, epoch).splits) for epoch in numbers
         )
-        runs = ShardRuns(layout, wanted, self._grid, self._tail, start, two_threads=self._prefetch > 0)
-        return runs.read(reader, self._source.name, epochs_of_shards)
+        runs = ShardRuns(layout, wanted, self._grid, self._tail, start, source=self._source.name)
+        return runs.builds(epochs_of_shards)
 
-    def _epoch_shards(self, reader: SplitReader, epoch: int) -> EpochShards:
+    def _epoch_shards(self, task: Task, epoch: int) -> EpochShards:
         size, keeps = self._wanted.size, self._plan_rows().keeps_rows
-        return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._grid, keeps=keeps)
+        return self._source.epoch_shards(self._readers, task, epoch, size, self._grid, keeps=keeps)
 
     def _layout(self, schema: pa.Schema) -> Layout:
         check_weight(self._weight, schema)
@@ -413,7 +425,7 @@ class Loader(Closing):
         """Everything that the order depends on besides the position, as values of JSON."""
         if self._constants is None:
             self._constants = self._constant_identity()
-        return {"data": self._source.digest(self._reader, at), **self._constants}
+        return {"data": self._source.digest(self._readers, at), **self._constants}
 
     def _constant_identity(self) -> dict[str, Any]:
         plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()

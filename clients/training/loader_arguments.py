@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Required
+from typing import TYPE_CHECKING, Final, Literal, Required
 
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -11,13 +11,16 @@ from pyarrow import types as kinds
 from ..proto.errors import InvalidRequest
 from ..task_options import SharedOptions
 from .order.shuffle import Shuffle
-from .split_reader import AHEAD_ROWS
 
 if TYPE_CHECKING:
     from ..splits import SplitLike
     from .batch_columns import Arrays
     from .order.shards import Grid
     from .packing import Pack
+
+
+UNSHUFFLED_ROWS: Final = 262_144
+"""The rows that stand for a window where rows are not shuffled."""
 
 
 class LoaderArguments(SharedOptions, total=False):
@@ -66,8 +69,13 @@ def check_ahead(*, epochs: int | None, readers: int, prefetch: int | None, prefe
 
 
 def window_batches(shuffle: Shuffle | None, batch_size: int) -> int:
-    """As many batches as a window has, about: so the next window is built while one is taken."""
-    return max(2, -(-(AHEAD_ROWS if shuffle is None else max(shuffle.rows, 1)) // batch_size))
+    """As many batches as a window has, about."""
+    return -(-(UNSHUFFLED_ROWS if shuffle is None else max(shuffle.rows, 1)) // batch_size)
+
+
+def ahead_batches(shuffle: Shuffle | None, batch_size: int, readers: int) -> int:
+    """The batches to have ahead: each reader builds a window while one is taken."""
+    return max(2, (readers + 1) * window_batches(shuffle, batch_size))
 
 
 def check_columns(columns: Sequence[str] | None) -> None:

@@ -1,4 +1,4 @@
-"""A reading of a loader's batches: its task, the runs that are built from it, and the run in hand."""
+"""A reading of a loader's batches: its tasks, the runs that are built from them, and the run in hand."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from time import perf_counter
 from typing import Final
 
 from ..task import Task
-from .batch_runs import Given, Run
+from .building.ready_runs import Given, Run
+from .building.row_gathering import RowGathering
+from .building.window_prefetch import Build, Builder, Prefetch, one_by_one
 from .loader_statistics import Meter
-from .split_reader import SplitReader
-from .window_prefetch import Prefetch
+from .split_reader import SplitReaders
 
-LOTS: Final = 4
-"""The thread that builds ahead learns of taken batches in so many lots: each costs a lock."""
+LOTS: Final = 12
+"""The threads that build ahead learn of taken batches in so many lots: each costs a lock."""
 
 
 class Reading:
     """An iterator of (batch, position after it), without a batch at an epoch's end.
 
-    `close` ends the thread that builds ahead, and deletes the task.
+    `batches` batches, and `size` bytes, are made ahead of its user. A build is expected to have `expected` batches.
+
+    `close` ends the threads that build ahead, and deletes the tasks.
     """
 
-    def __init__(self, reader: SplitReader, runs: Iterator[Run], batches: int, size: int, meter: Meter) -> None:
-        self._reader = reader
-        self._runs = runs
-        self._prefetch = Prefetch(runs, batches, size) if batches else None
+    def __init__(
+        self, readers: SplitReaders, builds: Iterator[Build], meter: Meter, *, batches: int, size: int, expected: int
+    ) -> None:
+        self._readers = readers
+        builders = [Builder(reader, RowGathering()) for reader in readers.all]
+        self._prefetch = Prefetch(builds, builders, batches=batches, size=size, expected=expected) if batches else None
+        self._runs = one_by_one(builds, builders[0])
         self._meter = meter
         self._run: Iterator[Given] = iter(())
         self._bytes_a_batch = 0.0
@@ -40,7 +46,7 @@ class Reading:
     @property
     def task(self) -> Task:
         """A task that reads."""
-        return self._reader.task
+        return self._readers.first.task
 
     def __iter__(self) -> Iterator[Given]:
         return self
@@ -69,7 +75,7 @@ class Reading:
         return taken
 
     def _tell(self) -> None:
-        """Tell the thread that builds ahead of the batches that were taken."""
+        """Tell the threads that build ahead of the batches that were taken."""
         if self._prefetch is not None and self._took:
             self._prefetch.took(self._took, self._took * self._bytes_a_batch)
         self._took = 0
@@ -80,6 +86,6 @@ class Reading:
     def close(self) -> None:
         if self._prefetch is not None:
             self._prefetch.close()
-        self._reader.close()
+        self._readers.close()
         if self._prefetch is not None:
             self._prefetch.join()

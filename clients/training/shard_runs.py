@@ -3,118 +3,153 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import tee
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import Refused
 from .batch import Batch, Position
-from .batch_runs import Columns, Layout, Ready, RowOrder, Run, SplitRows, Tail, check_has_batches
+from .batch_runs import Tail, check_has_batches
+from .building.batch_layout import Columns, Layout, SplitRows
+from .building.ready_runs import Ready, Run
+from .building.row_gathering import joined, part, size_of
+from .building.window_build import RowOrder
+from .building.window_prefetch import Build, Builder, Runs
 from .order.rank_shares import Wanted, share
 from .order.shards import EpochShards, Grid, ShardShares, ShardWindow, SplitPart
-from .row_gathering import RowGathering, Values, joined, part, size_of
+from .order.shuffle import Positions
 from .sources.training_splits import TrainingSplit
-from .split_reader import SplitReader
 
 Epochs = Iterable[tuple[int, EpochShards, Sequence[TrainingSplit]]]
 
 
 class ShardRuns:
-    """The batches of a loader of shards from a position on, as runs."""
+    """The batches of a loader of shards from a position on, as runs: a build for each window that it has rows of."""
 
-    def __init__(
-        self, layout: Layout, wanted: Wanted, grid: Grid, tail: Tail, start: Position, *, two_threads: bool = False
-    ) -> None:
+    def __init__(self, layout: Layout, wanted: Wanted, grid: Grid, tail: Tail, start: Position, *, source: str) -> None:
         self._layout = layout
         self._wanted = wanted
         self._grid = grid
         self._tail = tail
         self._start = start
-        self._gathering = RowGathering(two_threads=two_threads)
+        self._source = source
 
-    def read(self, reader: SplitReader, source: str, epochs: Epochs) -> Iterator[Run]:
-        """The runs of these epochs. `reader` reads the splits that this rank has rows of, and no others."""
-        ahead, shown = tee((epoch, shards, splits, self._windows(epoch, shards)) for epoch, shards, splits in epochs)
-        coming = ([splits[at.split]] for _, _, splits, windows in ahead for window in windows for at in window.parts)
-        results = reader.read(source, coming, None)
-        try:
-            for epoch, shards, _, windows in shown:
-                yield from self._epoch(epoch, shards, windows, results)
-        finally:
-            self._gathering.close()
+    def builds(self, epochs: Epochs) -> Iterator[Build]:
+        """The builds of these epochs. They read the splits that the loader has rows of, and no others."""
+        for epoch, shards, splits in epochs:
+            first = self._start.batch if epoch == self._start.epoch else 0
+            shares = ShardShares.among(self._wanted.of_epoch(epoch), self._grid)
+            batches = _EpochBatches(self._layout, self._tail, epoch, shards, shares, first)
+            for window in batches.windows():
+                yield _WindowBuild(window, batches, self._source, splits)
+            yield _EndBuild(batches)
 
-    def _first(self, epoch: int) -> int:
-        return self._start.batch if epoch == self._start.epoch else 0
 
-    def _shares(self, epoch: int) -> ShardShares:
-        return ShardShares.among(self._wanted.of_epoch(epoch), self._grid)
+class _EpochBatches:
+    """The batches of an epoch from number `first` on, as the windows of its shards come."""
 
-    def _windows(self, epoch: int, shards: EpochShards) -> list[ShardWindow]:
-        self._check_start(epoch, self._tail.batches(shards.full, shards.tail))
-        shares = self._shares(epoch)
-        windows = shares.windows(shards, self._first(epoch))
-        has_tail = self._tail.batches(0, shards.tail) and shares.wanted.takes(shards.full)
-        return [*windows, shards.tail_window] if has_tail else windows
+    def __init__(
+        self, layout: Layout, tail: Tail, epoch: int, shards: EpochShards, shares: ShardShares, first: int
+    ) -> None:
+        self.layout = layout
+        self.shards = shards
+        self._tail = tail
+        self._epoch = epoch
+        self._shares = shares
+        self._first = self._number = first
+        self._count = tail.batches(shards.full, shards.tail)
+        self._queues = {shard: _Queue(shares.first_row(shard, first)) for shard in shares.of}
 
-    def _check_start(self, epoch: int, count: int) -> None:
-        first = self._first(epoch)
-        if first and first >= count:
+    def windows(self) -> list[ShardWindow]:
+        """The windows that have rows of the batches, in the order in which they are needed."""
+        if self._first and self._first >= self._count:
             raise Refused(
-                f"the state is at batch {first} of epoch {epoch}, which has {count:,} batches: give the loader the "
-                "data and the plan that the state is of",
+                f"the state is at batch {self._first} of epoch {self._epoch}, which has {self._count:,} batches: give "
+                "the loader the data and the plan that the state is of",
                 reason="STATE_MISMATCH",
             )
+        check_has_batches(self._epoch, sum(self.shards.counts), self._count)
+        windows = self._shares.windows(self.shards, self._first)
+        has_tail = self._tail.batches(0, self.shards.tail) and self._shares.wanted.takes(self.shards.full)
+        return [*windows, self.shards.tail_window] if has_tail else windows
 
-    def _epoch(
-        self,
-        epoch: int,
-        shards: EpochShards,
-        windows: Sequence[ShardWindow],
-        results: Iterator[Iterable[pa.RecordBatch]],
-    ) -> Iterator[Run]:
-        number = first = self._first(epoch)
-        shares = self._shares(epoch)
-        queues = {shard: _Queue(shares.first_row(shard, first)) for shard in shares.of}
-        count = self._tail.batches(shards.full, shards.tail)
-        check_has_batches(epoch, sum(shards.counts), count)
-        for window in windows:
-            columns = self._layout.columns(
-                [_cut(at, shards.counts[at.split], list(next(results))) for at in window.parts]
-            )
-            order = RowOrder(window.rows, None, window.key, self._gathering)
-            if window is shards.tail_window:
-                yield self._last(epoch, shards, columns, order)
-                continue
-            chosen = order.at(shares.positions(window, first))
-            queue = queues[window.shard]
-            queue.add(self._gathering.all_taken(columns, chosen))
-            queue.reached = window.first + window.rows
-            end = min(shares.ready({shard: queue.reached for shard, queue in queues.items()}), shards.full)
-            taken = [at for at in range(number, end) if shares.wanted.takes(at)]
-            ready = [self._ready(epoch, at, queues, shares, count) for at in taken]
-            number = max(number, end)
-            if ready:
-                yield Run(self._layout, tuple(ready), sum(map(_ready_bytes, ready)), None)
-        yield Run(self._layout, (), 0, Position(epoch + 1))
+    def positions(self, window: ShardWindow) -> Positions | slice:
+        """The positions of the rows of a window that batches have, in the window's order."""
+        if window is not self.shards.tail_window:
+            return self._shares.positions(window, self._first)
+        first, end = self._share_of_tail()
+        return np.arange(first, end) % self.shards.tail
 
-    def _ready(self, epoch: int, number: int, queues: Mapping[int, _Queue], shares: ShardShares, count: int) -> Ready:
-        parts = [queues[shard].take(rows) for shard, rows in shares.shards_of(number)]
+    def runs(self, window: ShardWindow, rows: Columns) -> Iterator[Run]:
+        """The run of the batches that a window completes, if there are any. The windows come in their order."""
+        if window is self.shards.tail_window:
+            yield self._last(rows)
+            return
+        queue = self._queues[window.shard]
+        queue.add(rows)
+        queue.reached = window.first + window.rows
+        end = min(self._shares.ready({shard: queue.reached for shard, queue in self._queues.items()}), self.shards.full)
+        ready = [self._ready(at) for at in range(self._number, end) if self._shares.wanted.takes(at)]
+        self._number = max(self._number, end)
+        if ready:
+            yield Run(self.layout, tuple(ready), sum(map(_ready_bytes, ready)), None)
+
+    def end(self) -> Iterator[Run]:
+        yield Run(self.layout, (), 0, Position(self._epoch + 1))
+
+    def _ready(self, number: int) -> Ready:
+        parts = [self._queues[shard].take(rows) for shard, rows in self._shares.shards_of(number)]
         columns = tuple(map(joined, zip(*parts, strict=True)))
-        low, high = share(self._wanted.size, self._wanted.rank, self._wanted.ranks)
-        after = Position(epoch + 1) if number + 1 == count else Position(epoch, number + 1)
-        return Ready(columns, Batch(epoch=epoch, number=number, rows=high - low), after)
+        wanted = self._shares.wanted
+        low, high = share(wanted.size, wanted.rank, wanted.ranks)
+        is_last = number + 1 == self._count
+        after = Position(self._epoch + 1) if is_last else Position(self._epoch, number + 1)
+        return Ready(columns, Batch(epoch=self._epoch, number=number, rows=high - low), after)
 
-    def _last(self, epoch: int, shards: EpochShards, columns: Sequence[Sequence[Values]], order: RowOrder) -> Run:
+    def _last(self, rows: Columns) -> Run:
         """The tail, which fills no batch unless its rows are repeated."""
-        size = self._wanted.size if self._tail is Tail.PAD else shards.tail
-        first, end = share(size, self._wanted.rank, self._wanted.ranks)
-        chosen = order.at(np.arange(first, end) % shards.tail)
-        rows = tuple(self._gathering.taken(parts, chosen) for parts in columns)
-        padding = max(0, end - max(first, shards.tail))
-        batch = Batch(epoch=epoch, number=shards.full, rows=end - first, padding=padding)
-        return Run(self._layout, (Ready(rows, batch, Position(epoch + 1)),), sum(map(size_of, rows)), None)
+        first, end = self._share_of_tail()
+        padding = max(0, end - max(first, self.shards.tail))
+        batch = Batch(epoch=self._epoch, number=self.shards.full, rows=end - first, padding=padding)
+        ready = Ready(rows, batch, Position(self._epoch + 1))
+        return Run(self.layout, (ready,), sum(map(size_of, rows)), None)
+
+    def _share_of_tail(self) -> tuple[int, int]:
+        wanted = self._shares.wanted
+        size = wanted.size if self._tail is Tail.PAD else self.shards.tail
+        return share(size, wanted.rank, wanted.ranks)
+
+
+class _WindowBuild(NamedTuple):
+    """A window of a shard, or the tail, of these splits."""
+
+    window: ShardWindow
+    batches: _EpochBatches
+    source: str
+    splits: Sequence[TrainingSplit]
+
+    def build(self, builder: Builder) -> Runs:
+        window, batches = self.window, self.batches
+        columns = batches.layout.columns([self._part(builder, at) for at in window.parts])
+        order = RowOrder(window.rows, None, window.key, builder.gathering.arrays)
+        rows = builder.gathering.all_taken(columns, order.at(batches.positions(window)))
+        return partial(batches.runs, window, rows)
+
+    def _part(self, builder: Builder, at: SplitPart) -> SplitRows:
+        read = list(builder.reader.read(self.source, [self.splits[at.split]]))
+        return _cut(at, self.batches.shards.counts[at.split], read)
+
+
+class _EndBuild(NamedTuple):
+    """The end of an epoch, for which nothing is read."""
+
+    batches: _EpochBatches
+
+    def build(self, _: Builder) -> Runs:
+        return self.batches.end
 
 
 class _Queue:

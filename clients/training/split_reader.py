@@ -1,78 +1,48 @@
-"""Reads splits in order, some of them as an epoch of a task. Several tasks take epochs in turns, at the same time."""
+"""Reads splits, some of them as an epoch of a task. Several readers work side by side, each with a task of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from threading import Thread
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from ..closing import Closing
-from ..epoch import Epoch
-from ..proto.errors import EpochError, NotFound, TidegateError
+from ..proto.errors import TidegateError
 from ..task import Task
 from .sources.training_splits import TrainingSplit
 from .sources.uninterrupted import uninterrupted
 
-AHEAD_EPOCHS: Final = 4
-AHEAD_ROWS: Final = 262_144
-AHEAD_BYTES: Final = 48 << 20
-"""Splits are fed ahead until their results have about so many bytes, by those before; an epoch for each task at least.
-A task holds 64 MiB of results in memory, and more of them on disk.
-"""
-EPOCH_BYTES: Final = AHEAD_BYTES // 2
+T = TypeVar("T")
+
+EPOCH_BYTES: Final = 24 << 20
 """Splits of up to so many bytes are read as one epoch: an epoch costs as much as reading a small split."""
-
-Skipped = Callable[[TrainingSplit, TidegateError], None]
-
-FILE_NOT_FOUND: Final = "FILE_NOT_FOUND"
-
-
-class _Fed(NamedTuple):
-    """Splits that a task reads as an epoch, or the error that says that a file, or the task, is gone."""
-
-    number: int
-    splits: Sequence[TrainingSplit]
-    missing: NotFound | None
-
-    @property
-    def rows(self) -> int:
-        """The rows of the splits, as far as they are known."""
-        return sum(split.rows or 0 for split in self.splits)
-
-    @property
-    def is_last(self) -> bool:
-        """True if reading ends here. The task may have those of the splits that are in front of the missing one, so it
-        takes no others.
-        """
-        return self.missing is not None and len(self.splits) > 1
+ROW_BYTES: Final = 192
+"""The bytes of a row of the result, before any is read."""
 
 
 class SplitReader(Closing):
-    """Up to `count` tasks of one plan, made when they are needed. `close` deletes them, also one that is being made.
-    So does Python when it collects the reader.
+    """Reads splits with a task, which is made when it is needed. `close` deletes it, also one that is being made. So
+    does Python when it collects the reader.
     """
 
-    def __init__(self, create_task: Callable[[], Task], count: int) -> None:
+    def __init__(self, create_task: Callable[[], Task]) -> None:
         self._create_task = create_task
-        self._count = count
         self._closed = False
-        self._row_bytes = AHEAD_BYTES / AHEAD_ROWS  # of the last result
-        self._tasks: list[tuple[Task, Iterator[Epoch]]] = []
-        self._uncollected = weakref.finalize(self, _delete, self._tasks)  # Ctrl-C may come in place of `close`
+        self._row_bytes: float = ROW_BYTES  # of the last result
+        self._made: list[Task] = []
+        self._uncollected = weakref.finalize(self, _delete, self._made)  # Ctrl-C may come in place of `close`
 
     @property
     def task(self) -> Task:
-        """The first task."""
-        return self._task(0)[0]
-
-    @cached_property
-    def _ahead(self) -> int:
-        return min(AHEAD_EPOCHS, self._count * self.task.options.max_pending_epochs)
+        """The reader's task."""
+        if not self._made:
+            uninterrupted(self._add_task)
+        return self._made[0]
 
     def worth_an_epoch(self, splits: Sequence[TrainingSplit]) -> int:
         """The number of the first of these splits that are best read as one epoch."""
@@ -84,90 +54,86 @@ class SplitReader(Closing):
             count += 1
         return count
 
-    def read(
-        self, source: str, epochs: Iterable[Sequence[TrainingSplit]], skipped: Skipped | None
-    ) -> Iterator[Iterable[pa.RecordBatch]]:
-        """The result's rows for the splits of each of these epochs, in order. May be called once. The rows come as they
-        are made: take those of an epoch before you ask for the next one.
-
-        A split that fails raises, unless `skipped` takes it: then it has no rows. Such a split is an epoch by itself.
+    def read(self, source: str, splits: Sequence[TrainingSplit]) -> Iterator[pa.RecordBatch]:
+        """The result's rows for these splits, which are an epoch. They come as they are made: take all of them before
+        you read other splits.
         """
-        coming = enumerate(epochs)
-        fed: deque[_Fed] = deque()
-        while True:
-            self._feed(source, coming, fed)
-            if not fed:
-                return
-            one = fed.popleft()
-            yield self._rows(one) if skipped is None else self._all_rows(one, skipped)
+        size = 0
+        for batch in self.task.start_epoch({source: [split.data for split in splits]}):
+            size += batch.nbytes
+            yield batch
+        rows = sum(split.rows or 0 for split in splits)
+        if rows and size:
+            self._row_bytes = size / rows
 
     def _bytes(self, split: TrainingSplit) -> float:
         """About the bytes of the result's rows of a split, or of the rows that are sent for it, if they are more."""
         sent = split.data.nbytes if isinstance(split.data, pa.Table) else 0
         return max((split.rows or 0) * self._row_bytes, sent)
 
-    def _all_rows(self, fed: _Fed, skipped: Skipped) -> list[pa.RecordBatch]:
-        """All rows of a split that may be skipped: if it fails, those before its end are void."""
-        try:
-            return list(self._rows(fed))
-        except (EpochError, NotFound) as error:
-            if isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND:
-                raise
-            [split] = fed.splits
-            skipped(split, error)
-            return []
-
-    def _rows(self, fed: _Fed) -> Iterator[pa.RecordBatch]:
-        if fed.missing is not None:
-            raise fed.missing
-        _, epochs = self._task(fed.number)
-        size = 0
-        for batch in next(epochs):
-            size += batch.nbytes
-            yield batch
-        if fed.rows and size:
-            self._row_bytes = size / fed.rows
-
-    def _feed(self, source: str, coming: Iterator[tuple[int, Sequence[TrainingSplit]]], fed: deque[_Fed]) -> None:
-        while not (fed and fed[-1].is_last) and (
-            len(fed) < self._count
-            or (len(fed) < self._ahead and sum(one.rows for one in fed) * self._row_bytes < AHEAD_BYTES)
-        ):
-            item = next(coming, None)
-            if item is None:
-                return
-            fed.append(self._add(source, *item))
-
-    def _add(self, source: str, number: int, splits: Sequence[TrainingSplit]) -> _Fed:
-        task, _ = self._task(number)
-        try:
-            task.feed_epoch({source: [split.data for split in splits]})
-        except NotFound as error:
-            return _Fed(number, splits, error)
-        return _Fed(number, splits, None)
-
-    def _task(self, number: int) -> tuple[Task, Iterator[Epoch]]:
-        """The task of an epoch, made if it is the first that the task reads."""
-        if number == len(self._tasks) < self._count:
-            uninterrupted(self._add_task)
-        return self._tasks[number % self._count]
-
     def _add_task(self) -> None:
         task = self._create_task()
-        self._tasks.append((task, task.epochs()))
+        self._made.append(task)
         if self._closed:  # by another thread, which has not seen this task
             task.delete()
+
+    def close(self) -> None:
+        uninterrupted(self.close_now)
+
+    def close_now(self) -> None:
+        """As `close`, which Ctrl-C may cut off."""
+        self._closed = True
+        _delete(self._made)
+        self._uncollected.detach()
+
+
+class SplitReaders(Closing):
+    """Some readers of one plan, for as many threads."""
+
+    def __init__(self, create_task: Callable[[], Task], count: int) -> None:
+        self.all: Final = tuple(SplitReader(create_task) for _ in range(count))
+
+    @property
+    def first(self) -> SplitReader:
+        return self.all[0]
+
+    def share(self, items: Sequence[T], work: Callable[[SplitReader, T], None]) -> None:
+        """Do the work for all items. Each reader takes the next one that is left. Of several errors, that of the first
+        item is raised.
+        """
+        left = iter(enumerate(items))  # gives each item to one thread alone
+        errors: dict[int, BaseException] = {}
+
+        def take(reader: SplitReader) -> None:
+            for number, item in left:
+                try:
+                    work(reader, item)
+                except BaseException as error:  # noqa: BLE001  # raised below
+                    errors[number] = error
+                    deque(left, maxlen=0)  # nobody wants the other items any more
+
+        others = self.all[1 : len(items)]
+        threads = [Thread(target=take, args=(one,), name="tidegate-training", daemon=True) for one in others]
+        try:
+            for thread in threads:
+                thread.start()
+            take(self.first)
+        finally:
+            deque(left, maxlen=0)  # Ctrl-C may have come between two items
+            for thread in filter(Thread.is_alive, threads):
+                thread.join()
+        if errors:
+            raise errors[min(errors)]
 
     def close(self) -> None:
         uninterrupted(self._close)
 
     def _close(self) -> None:
-        self._closed = True
-        _delete(self._tasks)
-        self._uncollected.detach()
+        for reader in self.all:
+            reader.close_now()
 
 
-def _delete(tasks: Sequence[tuple[Task, Iterator[Epoch]]]) -> None:
-    for task, _ in tuple(tasks):
+def _delete(tasks: Sequence[Task]) -> None:
+    for task in tuple(tasks):
         with contextlib.suppress(TidegateError):  # the server is gone, and the task with it
             task.delete()

@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, tee
+from functools import partial
+from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from ..proto.errors import InvalidRequest, Refused, TidegateError
+from ..proto.errors import EpochError, InvalidRequest, NotFound, Refused
 from ..splits import SplitLike
 from ..task import Task
 from .batch import Position
-from .batch_runs import ReadWindow
+from .building.window_build import ReadWindow
 from .loader_statistics import Meter
 from .order.rows_of_plan import PlanRows
 from .order.shards import EpochShards, Grid, epoch_shards
 from .order.shuffle import Shuffle, Window, windows
 from .sources.training_splits import SplitList, TrainingSplit, list_splits
-from .split_reader import SplitReader
+from .split_reader import SplitReader, SplitReaders
 
 Data: TypeAlias = SplitLike | Sequence[SplitLike]
+
+FILE_NOT_FOUND: Final = "FILE_NOT_FOUND"
 
 KEPT_LISTS: Final = 4
 """Epochs whose splits are kept, if the data is a function of the epoch."""
 
 
-class _Wanted(NamedTuple):
-    """Splits to be read as one epoch of a task, with the window that they are in."""
+class _Place(NamedTuple):
+    """A window of an epoch, whose splits are among the `listed` ones. Splits that are skipped are told to `meter`."""
 
     epoch: int
     window: int
-    splits: tuple[int, ...]
-
-
-class _Place(NamedTuple):
-    """A window in the order of windows, with its rows, where their number is known before they are read."""
-
-    epoch: int
-    number: int
-    window: Window
-    last: bool
-    rows: int | None
+    listed: Sequence[TrainingSplit]
+    meter: Meter
 
 
 class TrainingSource:
@@ -105,14 +98,14 @@ class TrainingSource:
         """Skip in the position's epoch what was skipped before the position, and nothing else that is known."""
         self._skipped[at.epoch] = dict.fromkeys(splits, 0)
 
-    def digest(self, reader: Callable[[], SplitReader], at: Position) -> str:
+    def digest(self, readers: Callable[[], SplitReaders], at: Position) -> str:
         """A digest of the data of a position's epoch; empty at the beginning of an epoch whose data is yet to come."""
         if callable(self._data) and at == Position(at.epoch):
             return ""
         number = self._list_number(at.epoch)
         if number not in self._digests:
-            with reader() as listing:
-                self.splits(listing.task, at.epoch)
+            with readers() as listing:
+                self.splits(listing.first.task, at.epoch)
         return self._digests[number]
 
     def _list_number(self, epoch: int) -> int:
@@ -122,89 +115,91 @@ class TrainingSource:
         return windows(self.splits(task, epoch).sizes, self._shuffle, epoch)
 
     def read(
-        self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, *, by_split: bool
+        self, task: Task, start: Position, epochs: int | None, meter: Meter, *, by_split: bool
     ) -> Iterator[ReadWindow]:
-        """The windows from a position on, each with its rows, up to the last of `epochs`. With `by_split`, the rows of
-        each split come by themselves.
+        """The windows from a position on, up to the last of `epochs`. With `by_split`, the rows of each split come by
+        themselves.
         """
-        ahead, shown = tee(self._order(reader.task, start, epochs))
-        wanted = (one for window in ahead for one in self._wanted(reader, window, by_split=by_split))
-        results = self._results(reader, wanted, meter)
-        for at in shown:
-            yield ReadWindow(
-                epoch=at.epoch,
-                number=at.number,
-                window=at.window,
-                last=at.last,
-                rows=at.rows,
-                results=_of_splits(results, len(at.window.splits)),
-            )
-
-    def _wanted(self, reader: SplitReader, at: _Place, *, by_split: bool) -> Iterator[_Wanted]:
-        """The splits of a window, those together that are read as one epoch."""
-        listed, left = self.splits(reader.task, at.epoch).splits, at.window.splits
-        is_alone = by_split or at.rows is None
-        while left:
-            count = 1 if is_alone else reader.worth_an_epoch([listed[split] for split in left])
-            yield _Wanted(at.epoch, at.number, left[:count])
-            left = left[count:]
+        for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
+            is_known = self._has_known_rows(epoch)
+            windows = self.windows(task, epoch)
+            first = start.window if epoch == start.epoch else 0
+            if first >= len(windows):
+                raise Refused(
+                    f"the state is at window {first} of epoch {epoch}, which has {len(windows)} windows: give the "
+                    "loader the data that the state is of",
+                    reason="STATE_MISMATCH",
+                )
+            listed = self.splits(task, epoch)
+            for number in range(first, len(windows)):
+                splits = windows[number].splits
+                rows = _sum(listed.sizes[split] for split in splits) if is_known else None
+                place = _Place(epoch, number, listed.splits, meter)
+                yield ReadWindow(
+                    epoch=epoch,
+                    number=number,
+                    window=windows[number],
+                    last=number == len(windows) - 1,
+                    rows=rows,
+                    results=partial(self._results, place, splits, is_alone=by_split or rows is None),
+                )
 
     def _results(
-        self, reader: SplitReader, wanted: Iterable[_Wanted], meter: Meter
-    ) -> Iterator[tuple[int, Iterable[pa.RecordBatch]]]:
-        """The number of the splits of each of these, and their rows, as `SplitReader.read` gives them. A split that is
-        skipped has none, and is not read again in its epoch.
+        self, at: _Place, splits: Sequence[int], reader: SplitReader, *, is_alone: bool
+    ) -> Iterator[Iterable[pa.RecordBatch]]:
+        """The rows of these splits, in order, those together that are read as one epoch."""
+        while splits:
+            number = 1 if is_alone else reader.worth_an_epoch([at.listed[split] for split in splits])
+            yield self._rows(at, splits[:number], reader)
+            splits = splits[number:]
+
+    def _rows(self, at: _Place, splits: Sequence[int], reader: SplitReader) -> Iterable[pa.RecordBatch]:
+        """The rows of splits that are read as one epoch. One that is skipped has none, and is not read again in its
+        epoch.
         """
-        ahead, shown = tee(wanted)
-        fed: deque[_Wanted] = deque()
+        skipped = self._skipped.get(at.epoch, {})
+        if all(split in skipped for split in splits):
+            return ()
+        rows = reader.read(self.name, [at.listed[split] for split in splits])
+        if len(splits) > 1:
+            return rows
+        return self._or_none(at, splits[0], rows) if self._skips else self._counted(at, splits[0], rows)
 
-        def coming() -> Iterator[Sequence[TrainingSplit]]:
-            for one in ahead:
-                if not self._skips_all(one):
-                    fed.append(one)
-                    listed = self.splits(reader.task, one.epoch).splits
-                    yield [listed[split] for split in one.splits]
+    def _or_none(self, at: _Place, split: int, batches: Iterator[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+        """All rows of a split. If it fails, it is skipped, and the rows before its end are void."""
+        try:
+            return list(self._counted(at, split, batches))
+        except (EpochError, NotFound) as error:
+            if isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND:
+                raise
+            at.meter.skip(at.epoch, at.listed[split], error)
+            self._skipped.setdefault(at.epoch, {})[split] = at.window
+            return ()
 
-        def skipped(split: TrainingSplit, error: TidegateError) -> None:
-            meter.skip(fed[0].epoch, split, error)
-            self._skipped.setdefault(fed[0].epoch, {})[fed[0].splits[0]] = fed[0].window
-
-        results = reader.read(self.name, coming(), skipped if self._skips else None)
-        for one in shown:
-            if (not fed or fed[0] != one) and self._skips_all(one):
-                yield len(one.splits), []
-                continue
-            rows = next(results)
-            fed.popleft()
-            yield len(one.splits), rows if self._skips_all(one) else self._counted(one, rows)
-
-    def _skips_all(self, one: _Wanted) -> bool:
-        skipped = self._skipped.get(one.epoch, ())
-        return all(split in skipped for split in one.splits)
-
-    def _counted(self, one: _Wanted, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _counted(self, at: _Place, split: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = 0
         for batch in batches:
             rows += batch.num_rows
             yield batch
-        if len(one.splits) == 1:
-            self._rows_by_split(one.epoch)[one.splits[0]] = rows
+        self._rows_by_split(at.epoch)[split] = rows
 
     def epoch_shards(
-        self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, grid: Grid, *, keeps: bool
+        self, readers: Callable[[], SplitReaders], task: Task, epoch: int, batch_size: int, grid: Grid, *, keeps: bool
     ) -> EpochShards:
         """The shards of an epoch. With `keeps`, the plan gives a row for each row of a split. Otherwise splits that
-        were never read are read for the number of their rows, by a reader of their own.
+        were never read are read for the number of their rows, by readers of their own.
         """
         listed, counted = self.splits(task, epoch), self._rows_by_split(epoch)
         known = dict(enumerate(listed.sizes)) if keeps else {}
         counted |= {split: rows for split, rows in known.items() if rows is not None}
         unread = [split for split in range(len(listed.splits)) if split not in counted]
         if unread:
-            with reader() as counting:
-                results = counting.read(self.name, ([listed.splits[split]] for split in unread), None)
-                for split, result in zip(unread, results, strict=True):
-                    counted[split] = sum(batch.num_rows for batch in result)
+
+            def count_rows(counting: SplitReader, split: int) -> None:
+                counted[split] = sum(batch.num_rows for batch in counting.read(self.name, [listed.splits[split]]))
+
+            with readers() as counting:
+                counting.share(unread, count_rows)
         counts = [counted[split] for split in range(len(listed.splits))]
         return epoch_shards(counts, self._shuffle, epoch, batch_size, grid)
 
@@ -219,13 +214,12 @@ class TrainingSource:
             counted.update({split: rows for split, rows in enumerate(listed.sizes) if rows is not None})
         # A copy: a thread that reads ahead counts splits, too, and a count that came meanwhile would shift the others.
         known = {**counted, **dict.fromkeys(self._skipped.get(epoch, ()), 0)}
-        unread = self._results(reader, list(_unread(windows, epoch, known)), Meter())
         row = batch * size
         for number, window in enumerate(windows):
+            at = _Place(epoch, number, listed.splits, Meter())
             for split in window.splits:
                 if split not in known:
-                    _, results = next(unread)
-                    known[split] = sum(batch.num_rows for batch in results)
+                    known[split] = sum(batch.num_rows for batch in self._rows(at, (split,), reader))
             rows = sum(known[split] for split in window.splits)
             if row < rows:
                 return Position(epoch, batch, number, row)
@@ -241,42 +235,6 @@ class TrainingSource:
         by the one whose state it goes on from.
         """
         return self._plan_rows().keeps_rows and not self._skips and not self._skipped.get(epoch)
-
-    def _order(self, task: Task, start: Position, epochs: int | None) -> Iterator[_Place]:
-        """The windows from a position on."""
-        for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
-            is_known = self._has_known_rows(epoch)
-            all_windows = self.windows(task, epoch)
-            first = start.window if epoch == start.epoch else 0
-            if first >= len(all_windows):
-                raise Refused(
-                    f"the state is at window {first} of epoch {epoch}, which has {len(all_windows)} windows: give the "
-                    "loader the data that the state is of",
-                    reason="STATE_MISMATCH",
-                )
-            sizes = self.splits(task, epoch).sizes
-            for number in range(first, len(all_windows)):
-                window = all_windows[number]
-                rows = _sum(sizes[split] for split in window.splits) if is_known else None
-                yield _Place(epoch, number, window, number == len(all_windows) - 1, rows)
-
-
-def _unread(windows: Sequence[Window], epoch: int, known: Mapping[int, int]) -> Iterator[_Wanted]:
-    """The splits without a known number of rows, each by itself, in the order of the windows."""
-    for number, window in enumerate(windows):
-        for split in window.splits:
-            if split not in known:
-                yield _Wanted(epoch, number, (split,))
-
-
-def _of_splits(
-    results: Iterator[tuple[int, Iterable[pa.RecordBatch]]], count: int
-) -> Iterator[Iterable[pa.RecordBatch]]:
-    """The next results, up to those of so many splits in all."""
-    while count:
-        splits, rows = next(results)
-        count -= splits
-        yield rows
 
 
 def _sum(sizes: Iterable[int | None]) -> int | None:

@@ -8,6 +8,7 @@ turn out to be the last, short one, whose shares are others.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,6 +44,15 @@ class Wanted:
         return batch % self.stride == self.offset
 
 
+class Seam(NamedTuple):
+    """The place between two windows: the number of rows of windows before that fill no batch, and that of the next
+    batch.
+    """
+
+    carried: int
+    batch: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCut:
     """A window's part in batches, of which the first is number `first`.
@@ -62,6 +72,11 @@ class WindowCut:
     def full(self) -> int:
         """The number of full batches."""
         return (self.carried + self.rows - self.start) // self.wanted.size
+
+    @property
+    def seam(self) -> Seam:
+        """The seam behind the window."""
+        return Seam((self.carried + self.rows - self.start) % self.wanted.size, self.first + self.full)
 
     @property
     def numbers(self) -> range:

@@ -16,7 +16,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.training import Batch, Loader, Ragged, Shuffle
 from tidegate.training.batch_columns import forms
-from tidegate.training.row_gathering import WIDE_BYTES, RowGathering, joined, part
+from tidegate.training.building.row_gathering import WIDE_BYTES, RowGathering, joined, part
 
 TABLE = pa.table(
     {

@@ -223,15 +223,14 @@ def test_a_batch_is_found_while_a_loop_counts_rows(
     local_client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = loader(local_client, folder, prefetch=0)
-    read, loop = TrainingSource._results, iter(whole)
+    read, loop = TrainingSource._rows, iter(whole)
 
     def loop_meanwhile(source: TrainingSource, *args: Any) -> Any:
         monkeypatch.undo()
-        results = read(source, *args)
         next(loop)  # the rows of the first window are counted after those that `batch` has to count were chosen
-        return results
+        return read(source, *args)
 
-    monkeypatch.setattr(TrainingSource, "_results", loop_meanwhile)
+    monkeypatch.setattr(TrainingSource, "_rows", loop_meanwhile)
     assert whole.batch(0, len(expected()) - 1)["n"].tolist() == expected()[-1]
     whole.close()
 

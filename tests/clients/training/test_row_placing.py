@@ -19,11 +19,15 @@ import tidegate
 from tidegate.training import Loader, Shuffle
 from tidegate.training.batch import Position
 from tidegate.training.batch_columns import forms
-from tidegate.training.batch_runs import BatchRuns, Layout, ReadWindow, Tail
+from tidegate.training.batch_runs import BatchRuns, Tail
+from tidegate.training.building.batch_layout import Layout
+from tidegate.training.building.row_gathering import WIDE_BYTES, RowGathering
+from tidegate.training.building.row_placing import RowPlacing
+from tidegate.training.building.window_build import ReadWindow
+from tidegate.training.building.window_prefetch import Builder, one_by_one
 from tidegate.training.order.rank_shares import Wanted
 from tidegate.training.order.shuffle import Window
-from tidegate.training.row_gathering import WIDE_BYTES, RowGathering
-from tidegate.training.row_placing import RowPlacing
+from tidegate.training.split_reader import SplitReader
 
 WIDTH = WIDE_BYTES // 4
 
@@ -44,7 +48,7 @@ def test_rows_are_those_at_the_positions_whatever_batches_they_come_in(data: st.
         texts = pa.array([str(number) for number in range(first, first + size)], pa.string())
         placing.add([[wide(first, size)], [np.arange(first, first + size)], [texts]], size)
         first += size
-    lists, numbers, texts = placing.columns([[wide(0, 0)], [np.arange(0)], [pa.array([], pa.string())]])
+    lists, numbers, texts = placing.columns(lambda: [[wide(0, 0)], [np.arange(0)], [pa.array([], pa.string())]])
     assert np.array_equal(lists, wide(0, rows)[chosen])
     assert np.array_equal(numbers, chosen)
     assert texts.to_pylist() == [str(number) for number in chosen]
@@ -56,7 +60,7 @@ def test_another_number_of_rows_than_that_of_the_window_is_refused(rows: int) ->
 
     def take() -> None:
         placing.add([[wide(0, rows)]], rows)
-        placing.columns([[wide(0, 0)]])
+        placing.columns(lambda: [[wide(0, 0)]])
 
     with pytest.raises(tidegate.Refused) as refused:
         take()
@@ -84,13 +88,17 @@ class Watched:
     def __iter__(self) -> Iterator[ReadWindow]:
         for number in range(3):
             window = Window((0,), number)
-            yield ReadWindow(epoch=0, number=number, window=window, last=False, rows=10, results=self._read())
+            yield ReadWindow(epoch=0, number=number, window=window, last=False, rows=10, results=self._read)
 
-    def _read(self) -> Iterator[Iterable[pa.RecordBatch]]:
+    def _read(self, _: SplitReader) -> Iterator[Iterable[pa.RecordBatch]]:
         gc.collect()
         self.alive.append(self.last is not None and self.last() is not None)
         lists = pa.FixedSizeListArray.from_arrays(pa.array(wide(0, 10).ravel()), WIDTH)
         yield [pa.record_batch([lists], schema=self._schema)]
+
+
+def create_nothing() -> tidegate.Task:
+    raise AssertionError("nothing is read")
 
 
 def test_nothing_keeps_a_window_that_its_user_has_dropped() -> None:
@@ -99,7 +107,8 @@ def test_nothing_keeps_a_window_that_its_user_has_dropped() -> None:
     runs = BatchRuns(
         Layout(schema=schema, forms=forms(schema, None, {}, "numpy")), Wanted(size=4), Tail.SHORT, Position()
     )
-    for run in runs.of(windows):
+    builder = Builder(SplitReader(create_nothing), RowGathering())
+    for run in one_by_one(runs.builds(windows), builder):
         *_, (batch, _) = run
         assert batch is not None
         windows.last = weakref.ref(batch["t"].base)

@@ -143,13 +143,13 @@ def many(tmp_path: Path) -> Path:
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files of the splits that loaders feed from now on."""
     paths: list[str] = []
-    feed_epoch = tidegate.Task.feed_epoch
+    start_epoch = tidegate.Task.start_epoch
 
     def noted(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> Any:
         paths.extend(split.path for of_source in splits.values() for split in of_source)
-        return feed_epoch(task, splits)
+        return start_epoch(task, splits)
 
-    monkeypatch.setattr(tidegate.Task, "feed_epoch", noted)
+    monkeypatch.setattr(tidegate.Task, "start_epoch", noted)
     return paths
 
 

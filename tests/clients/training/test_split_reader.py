@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tidegate.client import Client
 from tidegate.proto.errors import NotFound
 from tidegate.training import Loader, Shuffle
 from tidegate.training.sources.training_splits import TrainingSplit
-from tidegate.training.split_reader import AHEAD_BYTES, AHEAD_ROWS, EPOCH_BYTES, SplitReader
+from tidegate.training.split_reader import EPOCH_BYTES, ROW_BYTES, SplitReader, SplitReaders
 
 from .conftest import SPLIT_ROWS, kept, numbers
 
@@ -26,19 +28,19 @@ BATCH = 7
 def epochs(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The numbers of the splits of each epoch that loaders feed from now on."""
     numbers_by_epoch: list[list[int]] = []
-    feed_epoch = tidegate.Task.feed_epoch
+    start_epoch = tidegate.Task.start_epoch
 
     def noted(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> Any:
         numbers_by_epoch.append([split.number for split in splits["samples"]])
-        return feed_epoch(task, splits)
+        return start_epoch(task, splits)
 
-    monkeypatch.setattr(tidegate.Task, "feed_epoch", noted)
+    monkeypatch.setattr(tidegate.Task, "start_epoch", noted)
     return numbers_by_epoch
 
 
 @pytest.fixture
 def reader(local_client: Client) -> Iterator[SplitReader]:
-    with SplitReader(lambda: local_client.create_task(numbers()), 2) as opened:
+    with SplitReader(lambda: local_client.create_task(numbers())) as opened:
         yield opened
 
 
@@ -86,7 +88,7 @@ def test_a_batch_is_found_by_the_rows_of_files_if_the_plan_keeps_them(
 
 
 def test_splits_are_one_epoch_up_to_a_bound_of_bytes(reader: SplitReader) -> None:
-    most = EPOCH_BYTES * AHEAD_ROWS // AHEAD_BYTES  # rows of the width that is assumed before any is read
+    most = EPOCH_BYTES // ROW_BYTES  # rows of the width that is assumed before any is read
     of_rows = [TrainingSplit("", "", rows) for rows in (most // 2, most // 2, 1, most)]
     assert reader.worth_an_epoch(of_rows) == 2
     assert reader.worth_an_epoch(of_rows[3:]) == 1
@@ -103,6 +105,34 @@ def test_splits_of_a_table_are_one_epoch_up_to_a_bound_of_the_bytes_that_are_sen
     assert reader.worth_an_epoch(of_rows) == 1
 
 
+def no_task() -> tidegate.Task:
+    raise AssertionError("nothing is read")
+
+
+def test_readers_share_items_side_by_side() -> None:
+    both = threading.Barrier(2)
+    done: list[int] = []
+
+    def work(_: SplitReader, item: int) -> None:
+        if item < 2:
+            both.wait(30)
+        done.append(item)
+
+    SplitReaders(no_task, 2).share(range(9), work)
+    assert sorted(done) == list(range(9))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_of_several_errors_that_of_the_first_item_is_raised(count: int) -> None:
+    def work(_: SplitReader, item: int) -> None:
+        time.sleep(0.01 if item == 1 else 0)
+        if item:
+            raise ValueError(f"item {item}")
+
+    with pytest.raises(ValueError, match="item 1"):
+        SplitReaders(no_task, count).share(range(9), work)
+
+
 @pytest.mark.parametrize("readers", [1, 2])
 def test_a_file_that_is_gone_is_named_where_its_window_would_be(
     local_client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readers: int
@@ -110,13 +140,13 @@ def test_a_file_that_is_gone_is_named_where_its_window_would_be(
     files = [tmp_path / f"part-{number:02}.parquet" for number in range(16)]
     for number, file in enumerate(files):
         pq.write_table(pa.table({"n": range(number * 5, number * 5 + 5)}), file)
-    feed_epoch = tidegate.Task.feed_epoch
+    start_epoch = tidegate.Task.start_epoch
 
     def lost(task: tidegate.Task, splits: Mapping[str, Sequence[Any]]) -> Any:
         files[6].unlink(missing_ok=True)
-        return feed_epoch(task, splits)
+        return start_epoch(task, splits)
 
-    monkeypatch.setattr(tidegate.Task, "feed_epoch", lost)
+    monkeypatch.setattr(tidegate.Task, "start_epoch", lost)
     shuffle = Shuffle(rows=20, splits=False)
     batches = iter(Loader(local_client, numbers(), {"samples": files}, batch_size=20, shuffle=shuffle, readers=readers))
     assert sorted(next(batches)["n"].tolist()) == list(range(20))

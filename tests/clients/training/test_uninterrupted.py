@@ -18,10 +18,10 @@ import substrait.dataframe as sub
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Loader
+from tidegate.training.building.window_prefetch import Prefetch
 from tidegate.training.loader_reading import Reading
 from tidegate.training.sources.uninterrupted import uninterrupted
-from tidegate.training.split_reader import SplitReader
-from tidegate.training.window_prefetch import Prefetch
+from tidegate.training.split_reader import SplitReader, SplitReaders
 
 from ...waiting import until
 from .conftest import numbers
@@ -92,7 +92,7 @@ def test_ctrl_c_while_a_loop_ends_leaves_no_task(client: Client, folder: Path, m
 )
 @pytest.mark.parametrize(
     ("owner", "name", "before"),
-    [(Client, "create_task", False), (SplitReader, "close", True), (SplitReader, "_add_task", False)],
+    [(Client, "create_task", False), (SplitReaders, "close", True), (SplitReader, "_add_task", False)],
 )
 def test_ctrl_c_while_a_loader_is_asked_leaves_no_task(
     client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, ask: Any, owner: type, name: str, *, before: bool

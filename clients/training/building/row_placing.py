@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..proto.errors import Refused
-from .order.shuffle import Positions
+from ...proto.errors import Refused
+from ..order.shuffle import Positions
 from .row_gathering import RowGathering, Values, is_wide
 
 
@@ -44,11 +44,11 @@ class RowPlacing:
                 else:
                     self._parts[number].append(values)
 
-    def columns(self, empty: Sequence[list[Values]]) -> tuple[Values, ...]:
-        """The rows of each column, all of which were added. `empty` are the columns without rows."""
+    def columns(self, empty: Callable[[], list[list[Values]]]) -> tuple[Values, ...]:
+        """The rows of each column, all of which were added. `empty` makes the columns without rows."""
         if self._read != self._rows:
             raise self._other_rows()
-        columns = self._parts or empty
+        columns = self._parts or empty()
         narrow = [number for number in range(len(columns)) if number not in self._arrays]
         taken = self._gathering.all_taken([columns[number] for number in narrow], self._positions)
         arrays = {**self._arrays, **dict(zip(narrow, taken, strict=True))}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from itertools import chain
+from itertools import compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,10 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .order.large_columns import as_one, taken_of
-from .order.reused_memory import ReusedMemory
-from .order.second_thread import SecondThread
-from .order.shuffle import Positions
+from ..order.large_columns import as_one, taken_of
+from ..order.reused_memory import ReusedMemory
+from ..order.shuffle import Positions
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """The rows of one column, in memory of the loader or of the engine."""
@@ -24,13 +22,9 @@ Columns: TypeAlias = Sequence[Sequence[Any]]
 """Columns in their parts."""
 
 WORTH_BYTES: Final = 1 << 20
-"""Smaller windows are gathered sooner than a second thread begins to."""
+"""Smaller windows are gathered column by column: a call of Arrow costs more."""
 WIDE_BYTES: Final = 256
 """Rows from this width on are copied one by one. Narrower ones are joined first, in memory that is in the cache."""
-GROUPS: Final = 2
-"""The columns of numbers of a window are gathered in so many groups, one for each thread: one call of Arrow gathers a
-group, without the interpreter's lock.
-"""
 _MOST_SHORT: Final = 1 << 32
 """The most rows of a window whose positions take four bytes."""
 _BITS: Final = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
@@ -38,47 +32,32 @@ _BITS: Final = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 
 
 class RowGathering:
-    """Gathers rows of columns, with `two_threads` on two threads until `close`. Keeps the memory in which narrow rows
-    are joined, and that of wide columns that nobody has any more.
+    """Gathers rows of columns, for one thread. Keeps the memory in which narrow rows are joined, and that of wide
+    columns that nobody has any more.
     """
 
-    def __init__(self, *, two_threads: bool = False) -> None:
-        self._first, self._second = _Joining(), _Joining()
-        self.beside = SecondThread() if two_threads else None
-        """The second thread, if there is one."""
+    def __init__(self) -> None:
+        self._joined = np.empty(0, np.uint8)
         self.arrays = ReusedMemory()
         """The memory of columns that are gathered."""
 
-    def close(self) -> None:
-        """End the second thread."""
-        if self.beside is not None:
-            self.beside.close()
-
-    def all_taken(self, columns: Sequence[Sequence[Values]], positions: Positions | slice) -> tuple[Values, ...]:
-        """The rows of each column at these positions, as `taken` gives them."""
+    def all_taken(self, columns: Columns, positions: Positions | slice) -> tuple[Values, ...]:
+        """The rows of each column at these positions, as `taken` gives them. One call of Arrow gathers all columns of
+        numbers, without the interpreter's lock.
+        """
         size = sum(size_of(values) for parts in columns for values in parts)
         if isinstance(positions, slice) or size < WORTH_BYTES:
             return tuple(self.taken(parts, positions) for parts in columns)
-        groups = _groups(columns)
-        at = _as_indices(positions, columns[0]) if any(_has_numbers(group[0]) for group in groups) else None
-        tasks = [partial(self._group_taken, group, positions, at) for group in groups]
-        if self.beside is None or len(tasks) == 1:
-            return tuple(chain.from_iterable(task(False) for task in tasks))
-        return tuple(chain.from_iterable(self.beside.share(tasks)))
+        has_numbers = list(map(_has_numbers, columns))
+        numbers = list(compress(columns, has_numbers))
+        taken = iter(_numbers_taken(numbers, _as_indices(positions, numbers[0])) if numbers else ())
+        return tuple(
+            next(taken) if is_taken else self.taken(parts, positions)
+            for parts, is_taken in zip(columns, has_numbers, strict=True)
+        )
 
     def taken(self, parts: Sequence[Values], positions: Positions | slice) -> Values:
         """The rows of all parts at these positions. A slice of one part shares its memory."""
-        return self._taken(parts, positions, is_second=False)
-
-    def _group_taken(
-        self, columns: Columns, positions: Positions, at: pa.Array | None, is_second: bool
-    ) -> Sequence[Values]:
-        """The rows of each column of a group at these positions, which `at` has for Arrow."""
-        if at is not None and _has_numbers(columns[0]):
-            return _numbers_taken(columns, at)
-        return [self._taken(parts, positions, is_second) for parts in columns]
-
-    def _taken(self, parts: Sequence[Values], positions: Positions | slice, is_second: bool) -> Values:
         if isinstance(positions, slice):
             return part(joined(parts), positions.start, positions.stop)
         if not isinstance(parts[0], np.ndarray):
@@ -87,42 +66,18 @@ class RowGathering:
             return _scattered(parts, positions, self.arrays)
         # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
         rows = self.arrays.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
-        joining = self._second if is_second else self._first
-        return joining.joined(parts).take(positions, axis=0, mode="clip", out=rows)
+        return self._in_one(parts).take(positions, axis=0, mode="clip", out=rows)
 
-
-class _Joining:
-    """Memory in which the parts of a narrow column are joined, by one thread."""
-
-    def __init__(self) -> None:
-        self._memory = np.empty(0, np.uint8)
-
-    def joined(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def _in_one(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """The rows of all parts, until the next call."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
         shape = sum(map(len, parts)), *first.shape[1:]
         size = sum(part.nbytes for part in parts)
-        if len(self._memory) < size:
-            self._memory = np.empty(size, np.uint8)
-        return np.concatenate(parts, out=self._memory[:size].view(first.dtype).reshape(shape))
-
-
-def _groups(columns: Columns) -> Sequence[Columns]:
-    """All columns in their order. Those that are no numbers are groups of their own."""
-    most = -(-sum(map(_has_numbers, columns)) // GROUPS)
-    groups: list[list[Sequence[Any]]] = []
-    room = 0
-    for parts in columns:
-        has_numbers = _has_numbers(parts)
-        if room and has_numbers:
-            groups[-1].append(parts)
-            room -= 1
-        else:
-            groups.append([parts])
-            room = most - 1 if has_numbers else 0
-    return groups
+        if len(self._joined) < size:
+            self._joined = np.empty(size, np.uint8)
+        return np.concatenate(parts, out=self._joined[:size].view(first.dtype).reshape(shape))
 
 
 def _has_numbers(parts: Sequence[Values]) -> bool:
