@@ -19,8 +19,8 @@ from pyarrow import types as kinds
 
 from ..proto.arrow.without_rows import no_values
 from ..proto.errors import ExecutionError, InvalidRequest
-from .order.large_columns import plain
 from .building.row_gathering import Values
+from .order.large_columns import plain
 
 Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Literal["numpy", "torch", "jax", "arrow"]

@@ -23,11 +23,10 @@ from ..splits import SplitLike
 from ..task import Task
 from ..task_options import SharedOptions
 from .batch import Batch, Position
-from .batch_columns import Arrays, dense_forms, forms
+from .batch_columns import Arrays
 from .batch_runs import BatchRuns, Tail
-from .building.batch_layout import Layout
-from .building.row_gathering import RowGathering
-from .building.window_prefetch import Build, Builder, one_by_one
+from .building.batch_layout import Layout, layout_of
+from .building.window_prefetch import Build, one_by_one
 from .loader_arguments import (
     ahead_batches,
     check_ahead,
@@ -39,7 +38,6 @@ from .loader_arguments import (
     check_shards,
     check_shares,
     check_shuffle,
-    check_weight,
     window_batches,
 )
 from .loader_reading import Reading
@@ -58,10 +56,9 @@ from .order.rank_shares import Wanted
 from .order.rows_of_plan import PlanRows, rows_of_plan
 from .order.shards import EpochShards, Grid
 from .order.shuffle import Shuffle
-from .packing import POSITION, SEGMENT, Pack
+from .packing import Pack
 from .shard_runs import ShardRuns
 from .sources.loader_tasks import LoaderTasks
-from .sources.training_splits import ROW, SPLIT
 from .sources.uninterrupted import at_its_end, uninterrupted
 from .split_reader import SplitReaders
 from .training_source import Data, TrainingSource
@@ -217,7 +214,7 @@ class Loader(Closing):
             wanted = Wanted(size=self._wanted.size, rank=self._wanted.rank, ranks=self._wanted.ranks)
             with self._readers() as readers:
                 builds = self._builds(readers, start, epoch + 1, Meter(), wanted)
-                for run in one_by_one(builds, Builder(readers.first, RowGathering())):
+                for run in one_by_one(builds, readers.first):
                     for batch, _ in run:
                         if batch is not None and batch.number == number:
                             return batch
@@ -402,23 +399,16 @@ class Loader(Closing):
         return self._source.epoch_shards(self._readers, task, epoch, size, self._grid, keeps=keeps)
 
     def _layout(self, schema: pa.Schema) -> Layout:
-        check_weight(self._weight, schema)
-        twice = {SPLIT, ROW} & set(schema.names) if self._provenance else set()
-        if twice:
-            raise InvalidRequest(
-                f"the result has columns of its own called {', '.join(sorted(twice))}: leave provenance out",
-                reason="SAME_COLUMN_NAMES",
-            )
-        columns = self._columns if self._pack is None else (self._pack.column,)
-        own_forms = partial(dense_forms, arrays=self._arrays, pin=self._pin)
-        return Layout(
-            schema=schema,
-            forms=forms(schema, columns, self._shapes, self._arrays, pin=self._pin),
-            pack=self._pack,
-            packed=() if self._pack is None else own_forms((self._pack.column, SEGMENT, POSITION)),
-            provenance=own_forms((SPLIT, ROW)) if self._provenance else (),
+        return layout_of(
+            schema,
+            columns=self._columns,
+            shapes=self._shapes,
+            arrays=self._arrays,
+            pin=self._pin,
+            provenance=self._provenance,
             weight=self._weight,
             seed=0 if self._shuffle is None else self._shuffle.seed,
+            pack=self._pack,
         )
 
     def _identity(self, at: Position) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from typing import Final
 
 from ..task import Task
 from .building.ready_runs import Given, Run
-from .building.row_gathering import RowGathering
-from .building.window_prefetch import Build, Builder, Prefetch, one_by_one
+from .building.window_prefetch import Build, Prefetch, one_by_one
 from .loader_statistics import Meter
 from .split_reader import SplitReaders
 
@@ -29,9 +28,10 @@ class Reading:
         self, readers: SplitReaders, builds: Iterator[Build], meter: Meter, *, batches: int, size: int, expected: int
     ) -> None:
         self._readers = readers
-        builders = [Builder(reader, RowGathering()) for reader in readers.all]
-        self._prefetch = Prefetch(builds, builders, batches=batches, size=size, expected=expected) if batches else None
-        self._runs = one_by_one(builds, builders[0])
+        self._prefetch = (
+            Prefetch(builds, readers.all, batches=batches, size=size, expected=expected) if batches else None
+        )
+        self._runs = one_by_one(builds, readers.first)
         self._meter = meter
         self._run: Iterator[Given] = iter(())
         self._bytes_a_batch = 0.0

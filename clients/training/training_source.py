@@ -134,14 +134,14 @@ class TrainingSource:
             for number in range(first, len(windows)):
                 splits = windows[number].splits
                 rows = _sum(listed.sizes[split] for split in splits) if is_known else None
-                place = _Place(epoch, number, listed.splits, meter)
+                at = _Place(epoch, number, listed.splits, meter)
                 yield ReadWindow(
                     epoch=epoch,
                     number=number,
                     window=windows[number],
                     last=number == len(windows) - 1,
                     rows=rows,
-                    results=partial(self._results, place, splits, is_alone=by_split or rows is None),
+                    results=partial(self._results, at, splits, is_alone=by_split or rows is None),
                 )
 
     def _results(

@@ -124,6 +124,23 @@ def test_run_epoch_is_refused_when_somebody_else_has_added_unseen(start: Start) 
         task.run_epoch({"a": numbers(1)})
 
 
+def test_an_epoch_that_was_started_gives_its_rows_as_they_come(start: Start) -> None:
+    task = start()
+    expected = values(wide(0)) + values(wide(7))
+    assert [row for batch in task.start_epoch({"a": [wide(0), wide(7)]}) for row in values(batch)] == expected
+    assert values(task.start_epoch({"a": [wide(0), wide(7)]}).table()) == expected
+    assert task.start_epoch({"a": [wide(0), wide(7)]}).rows == len(expected)
+
+
+def test_the_next_epoch_begins_behind_the_rest_of_one_that_was_started(start: Start) -> None:
+    task = start()
+    left = task.start_epoch({"a": [wide(0), wide(1), wide(2)]})
+    first = values(next(left))
+    assert values(task.start_epoch({"a": numbers(5)}).table()) == [5]
+    rest = [row for batch in left for row in values(batch)]
+    assert first + rest == values(wide(0)) + values(wide(1)) + values(wide(2))
+
+
 def test_iterating_consumes_and_moves_the_cursor(start: Start) -> None:
     task = start()
     epoch = task.run_epoch({"a": [wide(0), wide(7)]})
@@ -261,6 +278,14 @@ def test_a_skipped_epoch_raises_and_the_task_goes_on(inject: Start) -> None:
         task.run_epoch({"a": numbers(POISON)})
     assert skipped.value.epoch == 1
     assert values(task.run_epoch({"a": numbers(2)}).table()) == [2]
+
+
+def test_a_skipped_epoch_that_was_started_raises_when_it_is_read(inject: Start) -> None:
+    task = inject(on_error="skip_epoch")
+    skipped = task.start_epoch({"a": numbers(POISON)})
+    with pytest.raises(tidegate.EpochError, match="poison"):
+        next(skipped)
+    assert task.start_epoch({"a": numbers(2)}).rows == 1
 
 
 def test_epochs_yield_a_skipped_one_with_its_error(inject: Start) -> None:

@@ -113,6 +113,8 @@ DOORS: Final = {
     "clients/spark/data_source": "reading",
     "clients/spark/supplies": "",
     "clients/training": "",
+    "clients/training/building": "batch_layout ready_runs row_gathering window_build window_prefetch",
+    "clients/training/order": "large_columns rank_shares reused_memory rows_of_plan shards shuffle",
     "clients/training/sources": "loader_tasks training_splits uninterrupted",
     "clients/transport": "access feeder inline_files remote sending",
     "clients/windows": "named_columns window_builders",
@@ -207,6 +209,7 @@ MORE_DOORS: Final = {
     ),
     **dict.fromkeys(
         (
+            "clients/training/building",
             "clients/training/order",
             "executor/graph",
             "executor/tasks",

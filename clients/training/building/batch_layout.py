@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from ..batch_columns import Form
-from ..packing import Pack
+from ...proto.errors import InvalidRequest
+from ..batch_columns import Arrays, Form, dense_forms, forms
+from ..loader_arguments import check_weight
+from ..packing import POSITION, SEGMENT, Pack
+from ..sources.training_splits import ROW, SPLIT
 from .row_gathering import Values
 
 Columns: TypeAlias = tuple[Values, ...]
@@ -72,3 +76,36 @@ class Layout:
 
     def _shown(self) -> tuple[Form, ...]:
         return self.packed or (*self.forms, *self.provenance)
+
+
+def layout_of(
+    schema: pa.Schema,
+    *,
+    columns: Sequence[str] | None,
+    shapes: Mapping[str, Sequence[int]],
+    arrays: Arrays,
+    pin: bool,
+    provenance: bool,
+    weight: str | None,
+    seed: int,
+    pack: Pack | None,
+) -> Layout:
+    """The layout of batches of a result. Raises `InvalidRequest` if it lacks a column, or has one of another type."""
+    check_weight(weight, schema)
+    twice = {SPLIT, ROW} & set(schema.names) if provenance else set()
+    if twice:
+        raise InvalidRequest(
+            f"the result has columns of its own called {', '.join(sorted(twice))}: leave provenance out",
+            reason="SAME_COLUMN_NAMES",
+        )
+    chosen = columns if pack is None else (pack.column,)
+    own_forms = partial(dense_forms, arrays=arrays, pin=pin)
+    return Layout(
+        schema=schema,
+        forms=forms(schema, chosen, shapes, arrays, pin=pin),
+        provenance=own_forms((SPLIT, ROW)) if provenance else (),
+        weight=weight,
+        seed=seed,
+        pack=pack,
+        packed=() if pack is None else own_forms((pack.column, SEGMENT, POSITION)),
+    )

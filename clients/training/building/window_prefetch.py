@@ -32,8 +32,9 @@ class Build(Protocol):
 _Built: TypeAlias = Runs | BaseException | None
 
 
-def one_by_one(builds: Iterator[Build], builder: Builder) -> Iterator[Run]:
+def one_by_one(builds: Iterator[Build], reader: SplitReader) -> Iterator[Run]:
     """The runs of all builds, which the caller's thread does when it needs them."""
+    builder = Builder(reader, RowGathering())
     for build in builds:
         yield from build.build(builder)()
 
@@ -48,7 +49,7 @@ class _Failed(NamedTuple):
 
 
 class Prefetch:
-    """Runs in the order of their builds. A thread for each of the `builders` begins the next build while fewer than
+    """Runs in the order of their builds. A thread for each of the `readers` begins the next build while fewer than
     `batches` batches and `size` bytes are ahead of the user, with those that are being built: a build is expected to
     have as many as those before it on average, and the first ones `expected` batches.
 
@@ -57,7 +58,7 @@ class Prefetch:
     """
 
     def __init__(
-        self, builds: Iterator[Build], builders: Sequence[Builder], *, batches: int, size: int, expected: int
+        self, builds: Iterator[Build], readers: Sequence[SplitReader], *, batches: int, size: int, expected: int
     ) -> None:
         self._builds = builds
         self._most_batches, self._most_bytes, self._expected = batches, size, expected
@@ -71,8 +72,10 @@ class Prefetch:
         self._all_batches, self._all_bytes = 0, 0
         self._over = self._ended = False
         self._threads = [
-            threading.Thread(target=self._work, args=(builder,), name="tidegate-training", daemon=True)
-            for builder in builders
+            threading.Thread(
+                target=self._work, args=(Builder(reader, RowGathering()),), name="tidegate-training", daemon=True
+            )
+            for reader in readers
         ]
 
     def start(self) -> None:

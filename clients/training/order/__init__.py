@@ -1,1 +1,1 @@
-"""Computes a loader's order: splits, windows, shards, each rank's rows. Keeps memory and a thread for large arrays."""
+"""Computes a loader's order: splits, windows, shards, each rank's rows. Keeps memory for large arrays."""

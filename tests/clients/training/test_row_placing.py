@@ -24,7 +24,7 @@ from tidegate.training.building.batch_layout import Layout
 from tidegate.training.building.row_gathering import WIDE_BYTES, RowGathering
 from tidegate.training.building.row_placing import RowPlacing
 from tidegate.training.building.window_build import ReadWindow
-from tidegate.training.building.window_prefetch import Builder, one_by_one
+from tidegate.training.building.window_prefetch import one_by_one
 from tidegate.training.order.rank_shares import Wanted
 from tidegate.training.order.shuffle import Window
 from tidegate.training.split_reader import SplitReader
@@ -107,8 +107,7 @@ def test_nothing_keeps_a_window_that_its_user_has_dropped() -> None:
     runs = BatchRuns(
         Layout(schema=schema, forms=forms(schema, None, {}, "numpy")), Wanted(size=4), Tail.SHORT, Position()
     )
-    builder = Builder(SplitReader(create_nothing), RowGathering())
-    for run in one_by_one(runs.builds(windows), builder):
+    for run in one_by_one(runs.builds(windows), SplitReader(create_nothing)):
         *_, (batch, _) = run
         assert batch is not None
         windows.last = weakref.ref(batch["t"].base)

@@ -18,7 +18,6 @@ from tidegate.task import Task
 from tidegate.training.batch import Batch, Position
 from tidegate.training.building.batch_layout import Layout
 from tidegate.training.building.ready_runs import Ready, Run
-from tidegate.training.building.row_gathering import RowGathering
 from tidegate.training.building.window_prefetch import Builder, Prefetch, Runs
 from tidegate.training.split_reader import SplitReader
 
@@ -47,8 +46,8 @@ def no_task() -> Task:
     raise AssertionError("nothing is read")
 
 
-def builders(count: int) -> Sequence[Builder]:
-    return [Builder(SplitReader(no_task), RowGathering()) for _ in range(count)]
+def readers(count: int) -> Sequence[SplitReader]:
+    return [SplitReader(no_task) for _ in range(count)]
 
 
 def run_of(number: int) -> Iterator[Run]:
@@ -86,7 +85,7 @@ class Window:
 
 
 def prefetch_of(windows: Any, threads: int, batches: int = ANY, size: int = ANY) -> Prefetch:
-    prefetch = Prefetch(iter(windows), builders(threads), batches=batches, size=size, expected=BATCHES)
+    prefetch = Prefetch(iter(windows), readers(threads), batches=batches, size=size, expected=BATCHES)
     prefetch.start()
     return prefetch
 
