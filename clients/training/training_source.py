@@ -90,9 +90,12 @@ class TrainingSource:
         return listed
 
     def skipped(self, at: Position) -> list[int]:
-        """The splits of a position's epoch, up to its window, that were skipped."""
+        """The splits of a position's epoch that were skipped before it: those of a window that is yet to begin are not
+        among them, however far the loader has read ahead.
+        """
         of_epoch = list(self._skipped.get(at.epoch, {}).items())  # a thread that reads ahead may add to it meanwhile
-        return sorted(split for split, window in of_epoch if window <= at.window)
+        begun = at.window + (at.row > 0)
+        return sorted(split for split, window in of_epoch if window < begun)
 
     def skip(self, at: Position, splits: Sequence[int]) -> None:
         """Skip in the position's epoch what was skipped before the position, and nothing else that is known."""

@@ -125,6 +125,20 @@ def test_a_split_that_a_state_skips_stays_skipped_whatever_the_loader_does_with_
             assert again.batch(0, number)["n"].tolist() == batches[number]
 
 
+def test_a_state_names_the_splits_that_were_skipped_before_it_however_far_the_loader_has_read(
+    local_client: Client, files: Path
+) -> None:
+    for number in (1, 4):
+        break_(files, number)
+    whole = loader(local_client, files, epochs=2, on_error="skip", shuffle=None, batch_size=ROWS // 2)
+    batches, states = [], []
+    for batch in whole:
+        batches.append(batch)
+        states.append(whole.state_dict())
+    assert [state["skipped"] for state in states[:8]] == [[], [], [1], [1], [1], [1], [1, 4], []]
+    assert [whole.state_after(batch) for batch in batches] == states
+
+
 @pytest.mark.parametrize("readers", [1, 2])
 def test_a_split_that_was_skipped_stays_skipped_in_its_epoch(client: Client, files: Path, readers: int) -> None:
     sound = {number: (files / f"part-{number}.parquet").read_bytes() for number in (1, 4)}
