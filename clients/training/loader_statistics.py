@@ -71,10 +71,11 @@ class Meter:
     rows: int = 0
     waited_seconds: float = 0.0
     started: float | None = None
-    skipped: list[SkippedSplit] = field(default_factory=list)
+    skipped: list[tuple[int, SkippedSplit]] = field(default_factory=list)
 
-    def skip(self, epoch: int, split: TrainingSplit, error: TidegateError) -> None:
-        self.skipped.append(SkippedSplit(epoch=epoch, split=split.name, error=str(error)))
+    def skip(self, epoch: int, window: int, split: TrainingSplit, error: TidegateError) -> None:
+        """Count a split of a window. The windows come in any order, and the splits of each in theirs."""
+        self.skipped.append((window, SkippedSplit(epoch=epoch, split=split.name, error=str(error))))
 
     def statistics(self, position: Position) -> LoaderStatistics:
         return LoaderStatistics(
@@ -83,5 +84,10 @@ class Meter:
             rows=self.rows,
             seconds=0.0 if self.started is None else perf_counter() - self.started,
             waited_seconds=self.waited_seconds,
-            skipped=tuple(self.skipped),
+            skipped=tuple(split for _, split in sorted(self.skipped, key=_place)),
         )
+
+
+def _place(skipped: tuple[int, SkippedSplit]) -> tuple[int, int]:
+    window, split = skipped
+    return split.epoch, window

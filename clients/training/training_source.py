@@ -175,7 +175,7 @@ class TrainingSource:
         except (EpochError, NotFound) as error:
             if isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND:
                 raise
-            at.meter.skip(at.epoch, at.listed[split], error)
+            at.meter.skip(at.epoch, at.window, at.listed[split], error)
             self._skipped.setdefault(at.epoch, {})[split] = at.window
             return ()
 

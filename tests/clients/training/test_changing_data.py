@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from threading import Event
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -15,6 +17,9 @@ import pytest
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Batch, Loader, Position, Shuffle
+from tidegate.training.loader_statistics import Meter
+from tidegate.training.sources.training_splits import TrainingSplit
+from tidegate.training.split_reader import SplitReader
 
 from .conftest import numbers
 
@@ -137,6 +142,31 @@ def test_a_state_names_the_splits_that_were_skipped_before_it_however_far_the_lo
         states.append(whole.state_dict())
     assert [state["skipped"] for state in states[:8]] == [[], [], [1], [1], [1], [1], [1, 4], []]
     assert [whole.state_after(batch) for batch in batches] == states
+
+
+def test_skipped_splits_are_named_in_the_order_of_the_data_whichever_thread_was_first(
+    local_client: Client, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, skip, has_skipped = SplitReader.read, Meter.skip, Event()
+
+    def held(reader: SplitReader, source: str, splits: Sequence[TrainingSplit]) -> Iterator[pa.RecordBatch]:
+        """The rows of splits. Those of file 0 come once another file was skipped."""
+        if splits[0].name.endswith("part-0.parquet"):
+            assert has_skipped.wait(timeout=20)
+        return read(reader, source, splits)
+
+    def skipping(meter: Meter, *split: Any) -> None:
+        skip(meter, *split)
+        has_skipped.set()
+
+    monkeypatch.setattr(SplitReader, "read", held)
+    monkeypatch.setattr(Meter, "skip", skipping)
+    for number in (0, 1, 4):
+        break_(files, number)
+    whole = loader(local_client, files, on_error="skip", shuffle=None, prefetch=None, readers=2)
+    assert list(chain(*rows_of(whole))) == [*range(20, 40), *range(50, 60)]
+    names = [Path(skipped.split).name for skipped in whole.statistics().skipped]
+    assert names == ["part-0.parquet", "part-1.parquet", "part-4.parquet"]
 
 
 @pytest.mark.parametrize("readers", [1, 2])
