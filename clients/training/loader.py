@@ -96,8 +96,8 @@ class Loader(Closing):
     | `weight` | a column: rows come so often, on average |
     | `pack` | a `Pack`: rows of one length from lists of tokens |
     | `provenance` | batches have `_split` and `_row`, the origin of each row |
-    | `prefetch`, `prefetch_bytes` | batches and bytes to be ready ahead; the default is about a window, and 256 MiB |
-    | `readers` | tasks that read splits at the same time |
+    | `prefetch`, `prefetch_bytes` | batches and bytes to have ahead; the default is `readers` + 1 windows, and 256 MiB |
+    | `readers` | windows that are built at the same time, each by a thread with a task |
     | `tables` | static sources of the plan |
     | `on_error` | `"skip"`: a split that cannot be read has no rows, and `statistics().skipped` names it |
     | `progress` | True: a line on standard error says how far the loader is |
@@ -161,9 +161,9 @@ class Loader(Closing):
         self._weight, self._pack, self._provenance = weight, pack, provenance
         self._prefetch = ahead_batches(shuffle, batch_size, readers) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
-        self._reader_count = readers
-        # An object of its own: the thread that reads ahead has it, and must not keep this loader alive.
+        # Objects of their own: the threads that read ahead have them, and must not keep this loader alive.
         self._tasks = LoaderTasks(client, self._plan, self._source.name, tables, options, skips=on_error == "skip")
+        self._readers = partial(SplitReaders, self._tasks.create, readers)
         self._options = options
         self._progress = progress
         self._position = Position()
@@ -225,7 +225,7 @@ class Loader(Closing):
             return Position(epoch)
         with self._readers() as readers:
             if self._grid.count > 1:
-                shards = self._epoch_shards(readers.first.task, epoch)
+                shards = self._shards_of(readers.first.task)(epoch)
                 return Position(epoch, number) if number < self._tail.batches(shards.full, shards.tail) else None
             return self._source.position_of(readers.first, epoch, number, self._wanted.size)
 
@@ -301,7 +301,7 @@ class Loader(Closing):
         return self._meter.statistics(self._position)
 
     def close(self) -> None:
-        """Delete the loader's tasks, and end its thread. A new loop over the loader goes on, with other tasks."""
+        """Delete the loader's tasks, and end its threads. A new loop over the loader goes on, with other tasks."""
         with self._closing:
             self._turn += 1
         uninterrupted(partial(_close, self._open))
@@ -369,9 +369,6 @@ class Loader(Closing):
                 raise
         return self._open[0]
 
-    def _readers(self) -> SplitReaders:
-        return SplitReaders(self._tasks.create, self._reader_count)
-
     def _builds(
         self, readers: SplitReaders, start: Position, epochs: int | None, meter: Meter, wanted: Wanted
     ) -> Iterator[Build]:
@@ -386,17 +383,23 @@ class Loader(Closing):
     def _builds_of_shards(
         self, task: Task, start: Position, epochs: int | None, layout: Layout, wanted: Wanted
     ) -> Iterator[Build]:
-        self._epoch_shards(task, start.epoch)  # counts rows before a thread reads
+        shards_of, source = self._shards_of(task), self._source
+        shards_of(start.epoch)  # counts rows before a thread reads
         numbers = count(start.epoch) if epochs is None else range(start.epoch, epochs)
-        epochs_of_shards = (
-            (epoch, self._epoch_shards(task, epoch), self._source.splits(task, epoch).splits) for epoch in numbers
-        )
-        runs = ShardRuns(layout, wanted, self._grid, self._tail, start, source=self._source.name)
+        epochs_of_shards = ((epoch, shards_of(epoch), source.splits(task, epoch).splits) for epoch in numbers)
+        runs = ShardRuns(layout, wanted, self._grid, self._tail, start, source=source.name)
         return runs.builds(epochs_of_shards)
 
-    def _epoch_shards(self, task: Task, epoch: int) -> EpochShards:
-        size, keeps = self._wanted.size, self._plan_rows().keeps_rows
-        return self._source.epoch_shards(self._readers, task, epoch, size, self._grid, keeps=keeps)
+    def _shards_of(self, task: Task) -> Callable[[int], EpochShards]:
+        """Makes the shards of an epoch."""
+        return partial(
+            self._source.epoch_shards,
+            self._readers,
+            task,
+            batch_size=self._wanted.size,
+            grid=self._grid,
+            keeps=self._plan_rows().keeps_rows,
+        )
 
     def _layout(self, schema: pa.Schema) -> Layout:
         return layout_of(

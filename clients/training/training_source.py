@@ -187,7 +187,7 @@ class TrainingSource:
         self._rows_by_split(at.epoch)[split] = rows
 
     def epoch_shards(
-        self, readers: Callable[[], SplitReaders], task: Task, epoch: int, batch_size: int, grid: Grid, *, keeps: bool
+        self, readers: Callable[[], SplitReaders], task: Task, epoch: int, *, batch_size: int, grid: Grid, keeps: bool
     ) -> EpochShards:
         """The shards of an epoch. With `keeps`, the plan gives a row for each row of a split. Otherwise splits that
         were never read are read for the number of their rows, by readers of their own.

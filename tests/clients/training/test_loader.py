@@ -380,10 +380,14 @@ def test_an_interrupt_from_the_keyboard_leaves_no_task(client: Client, folder: P
     assert list(client.tasks()) == []
 
 
-def test_a_loader_that_is_forgotten_leaves_no_task(client: Client, folder: Path) -> None:
-    forgotten = loader(client, folder, epochs=None)
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("ahead", [{}, {"prefetch": 0}])
+def test_a_loader_that_is_forgotten_leaves_no_task(
+    client: Client, folder: Path, shards: int, ahead: dict[str, int]
+) -> None:
+    forgotten = loader(client, folder, epochs=None, shards=shards, **ahead)
     rows_of(forgotten.one_epoch())
-    assert len(client.tasks()) == 2
+    assert client.tasks()
     del forgotten
     gc.collect()
     assert list(client.tasks()) == []
