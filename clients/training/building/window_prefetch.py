@@ -109,9 +109,12 @@ class Prefetch:
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Wait for the end of the threads, which comes when their work fails because the tasks are gone."""
-        for thread in self._threads:
-            if thread is not threading.current_thread() and thread.is_alive():
+        """Wait for the end of the threads, which comes when their work fails because the tasks are gone.
+
+        One of them may be the caller, where Python collects a loader. It does not wait: others may wait for it.
+        """
+        if threading.current_thread() not in self._threads:
+            for thread in filter(threading.Thread.is_alive, self._threads):
                 thread.join()
 
     # On the threads

@@ -209,6 +209,28 @@ def test_threads_that_wait_for_their_user_end_when_they_are_closed() -> None:
     assert windows.begun == [0]
 
 
+def test_a_thread_that_joins_the_threads_does_not_wait_for_those_that_wait_for_it() -> None:
+    """Python may collect a loader, which closes it, on a thread of the loader itself."""
+    joined: list[int] = []
+
+    class Joining(Windows):
+        def built(self, number: int) -> Runs:
+            super().built(number)
+            return partial(self.joining, number)
+
+        def joining(self, number: int) -> Iterator[Run]:
+            until(lambda: len(self.begun) == 2)  # the other thread cannot make its runs before this one
+            prefetch.close()
+            prefetch.join()
+            joined.append(number)
+            yield from run_of(number)
+
+    prefetch = Prefetch(iter(Joining()), readers(2), batches=ANY, size=ANY, expected=BATCHES)
+    prefetch.start()
+    until(lambda: joined == [0, 1])
+    prefetch.join()
+
+
 def test_a_loop_goes_on_after_the_main_thread_has_ended() -> None:
     done = subprocess.run([sys.executable, "-c", AFTER_THE_MAIN_THREAD], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[[1, 2]]", done.stderr
