@@ -342,6 +342,7 @@ class Task:
     def _started(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], seal: Seal) -> Epoch:
         """The epoch of these splits, of which some may have been read."""
         self._stand()
+        self._feed.check_sealed()  # the rest of an epoch that is not sealed may never come
         self._finish_left()
         number = self._feed.sealed + 1
         if self._position.epoch < number:

@@ -96,7 +96,7 @@ class Loader(Closing):
     | `weight` | a column: rows come so often, on average |
     | `pack` | a `Pack`: rows of one length from lists of tokens |
     | `provenance` | batches have `_split` and `_row`, the origin of each row |
-    | `prefetch`, `prefetch_bytes` | batches and bytes to have ahead; the default is `readers` + 1 windows, and 256 MiB |
+    | `prefetch`, `prefetch_bytes` | batches and bytes to have ahead; the default is `readers` + 1 windows, 256 MiB |
     | `readers` | windows that are built at the same time, each by a thread with a task |
     | `tables` | static sources of the plan |
     | `on_error` | `"skip"`: a split that cannot be read has no rows, and `statistics().skipped` names it |

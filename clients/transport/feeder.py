@@ -212,14 +212,18 @@ class Feed:
     def sending(self, before: Callable[[], None] | None = None) -> Sending:
         return Sending(self._service, self._task, before)
 
-    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Sending) -> Iterator[Step]:
-        """The splits in calls of a moderate size. The last call seals them. Each call may be repeated."""
+    def check_sealed(self) -> None:
+        """Raise `Refused` if there are splits that are not sealed."""
         if self._unsealed:
             names = ", ".join(sorted(self._unsealed))
             raise Refused(
                 f"splits of {names} are not sealed yet: call request_barrier() and read_epoch() first",
                 reason="UNSEALED_SPLITS",
             )
+
+    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Sending) -> Iterator[Step]:
+        """The splits in calls of a moderate size. The last call seals them. Each call may be repeated."""
+        self.check_sealed()
         fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]
         last = dict(self._last)
         held: list[Numbered] = []

@@ -117,6 +117,17 @@ def test_run_epoch_is_refused_while_own_splits_are_unsealed(start: Start) -> Non
         task.run_epoch({"a": numbers(2)})
 
 
+@pytest.mark.parametrize("call", [Task.run_epoch, Task.start_epoch])
+def test_an_epoch_is_refused_while_own_splits_are_partly_read_and_unsealed(
+    start: Start, call: Callable[..., tidegate.Epoch]
+) -> None:
+    task = start()
+    task.add_split("a", numbers(1))
+    assert values(next(next(task.epochs()))) == [1]
+    with pytest.raises(tidegate.Refused, match="splits of a are not sealed"):
+        call(task, {"a": numbers(2)})
+
+
 def test_run_epoch_is_refused_when_somebody_else_has_added_unseen(start: Start) -> None:
     task = start(sources=("a", "b"))
     Task(task.service, task.info()).add_split("b", numbers(9))
