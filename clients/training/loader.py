@@ -391,15 +391,9 @@ class Loader(Closing):
         return runs.builds(epochs_of_shards)
 
     def _shards_of(self, task: Task) -> Callable[[int], EpochShards]:
-        """Makes the shards of an epoch."""
-        return partial(
-            self._source.epoch_shards,
-            self._readers,
-            task,
-            batch_size=self._wanted.size,
-            grid=self._grid,
-            keeps=self._plan_rows().keeps_rows,
-        )
+        size, keeps = self._wanted.size, self._plan_rows().keeps_rows
+        shards_of = partial(self._source.epoch_shards, self._readers, task)
+        return partial(shards_of, batch_size=size, grid=self._grid, keeps=keeps)
 
     def _layout(self, schema: pa.Schema) -> Layout:
         return layout_of(
