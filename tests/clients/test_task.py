@@ -121,7 +121,7 @@ def test_run_epoch_is_refused_while_own_splits_are_unsealed(start: Start) -> Non
 def test_an_epoch_is_refused_while_own_splits_are_partly_read_and_unsealed(
     start: Start, call: Callable[..., tidegate.Epoch]
 ) -> None:
-    task = start()
+    task = start(early=True)
     task.add_split("a", numbers(1))
     assert values(next(next(task.epochs()))) == [1]
     with pytest.raises(tidegate.Refused, match="splits of a are not sealed"):
