@@ -103,10 +103,9 @@ class Prefetch:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let each thread end after the window that it builds."""
+        """Let each thread end after the window that it builds. The runs end with those that are made."""
         with self._changed:
-            self._over = True
-            self._changed.notify_all()
+            self._end(None)
 
     def join(self) -> None:
         """Wait for the end of the threads, which comes when their work fails because the tasks are gone.
@@ -149,7 +148,9 @@ class Prefetch:
     def _place(self, number: int, built: _Built) -> None:
         """Take what came of a build. Make its runs, and those of builds after it, once those before it are made."""
         if not callable(built):
-            self.close()  # builds that were not begun are of no use
+            with self._changed:
+                self._over = True  # builds that were not begun are of no use
+                self._changed.notify_all()
         with self._ordering:
             self._waiting[number] = built
             while (at := self._placed) in self._waiting:
@@ -167,10 +168,16 @@ class Prefetch:
                 last, ends = error, True
         with self._changed:
             self._placed += 1
-            if ends and not self._ended:
-                self._over = self._ended = True
-                self._made.append(last)
+            if ends:
+                self._end(last)
             self._changed.notify_all()
+
+    def _end(self, last: BaseException | None) -> None:
+        """End the runs with an error, or without, unless they have ended."""
+        if not self._ended:
+            self._over = self._ended = True
+            self._made.append(last)
+        self._changed.notify_all()
 
     def _add(self, run: Run) -> None:
         with self._changed:
