@@ -53,6 +53,7 @@ class Mixture(Closing):
             raise InvalidRequest("a mixture needs loaders, by name")
         if not all(isinstance(name, str) for name in loaders):
             raise InvalidRequest(f"the names of a mixture's loaders must be texts, not {', '.join(map(repr, loaders))}")
+        _check_loaders(loaders)
         if ends not in ("first", "all"):
             raise InvalidRequest(f"ends must be first or all, not {ends!r}", reason="UNKNOWN_OPTION")
         self._loaders = dict(loaders)
@@ -181,6 +182,17 @@ class Mixture(Closing):
                 f"the state's {_ORDER} must have each loader of the mixture once: {order!r:.200}", reason="BAD_STATE"
             )
         return list(order)
+
+
+def _check_loaders(loaders: Mapping[str, object]) -> None:
+    """Raise `InvalidRequest` for a name without a loader of its own: two names of one would end each other's loops."""
+    others = [
+        f"{name} is of {type(loader).__name__}" for name, loader in loaders.items() if not isinstance(loader, Loader)
+    ]
+    if others:
+        raise InvalidRequest(f"a mixture takes loaders alone, and no mixtures: {', '.join(others)}")
+    if len(set(map(id, loaders.values()))) < len(loaders):
+        raise InvalidRequest(f"a mixture needs another loader for each of {', '.join(loaders)}: one has two names")
 
 
 def _checksum_of(

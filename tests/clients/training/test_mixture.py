@@ -209,3 +209,13 @@ def test_a_state_that_was_checked_is_loaded_without_another_check(
     monkeypatch.setattr(Loader, "check_state", None)
     checked.load()
     assert shown(whole) == rest
+
+
+def test_a_mixture_takes_loaders_alone_and_each_of_them_once(local_client: Client) -> None:
+    """At once, not at a batch in the middle: a mixture has no epochs that end, and two loops end each other."""
+    inner: Any = mixture(local_client)
+    with pytest.raises(tidegate.InvalidRequest, match="web is of Mixture"):
+        Mixture({"web": inner, "code": loader(local_client, 0)}, {"web": 1, "code": 1})
+    one = loader(local_client, 0)
+    with pytest.raises(tidegate.InvalidRequest, match="one has two names"):
+        Mixture({"web": one, "code": one}, {"web": 1, "code": 1})
