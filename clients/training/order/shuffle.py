@@ -24,8 +24,8 @@ _STEP: Final = 0x9E3779B97F4A7C15
 _FIRST: Final = 0xBF58476D1CE4E5B9
 _SECOND: Final = 0x94D049BB133111EB
 
-_BLOCK: Final = 131_072
-"""So many hashes are computed at a time. Each step gives up the interpreter's lock."""
+_BLOCK: Final = 32_768
+"""So many hashes are computed at a time: in the cache of a core. Each step gives up the interpreter's lock."""
 _OF_SPLITS: Final = 1
 _OF_ROWS: Final = 2
 _OF_WEIGHTS: Final = 3
