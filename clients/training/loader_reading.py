@@ -53,26 +53,29 @@ class Reading:
 
     def __next__(self) -> Given:
         started, meter = perf_counter(), self._meter
+        if self._took >= self._lot:
+            self._tell()
         while (taken := next(self._run, None)) is None:
             if meter.started is None:
                 meter.started = started
-            self._tell()
-            run = self._next_run()
-            if run is None:
-                raise StopIteration
-            self._bytes_a_batch = run.bytes / max(1, run.batches)
-            if self._prefetch is not None and not run.batches:
-                self._prefetch.took(0, run.bytes)
-            self._run = iter(run)
+            self._begin_run()
+        meter.waited_seconds += perf_counter() - started
         batch, _ = taken
         if batch is not None:
             self._took += 1
-            if self._took == self._lot:
-                self._tell()
             meter.batches += 1
             meter.rows += batch.rows
-        meter.waited_seconds += perf_counter() - started
         return taken
+
+    def _begin_run(self) -> None:
+        self._tell()
+        run = self._next_run()
+        if run is None:
+            raise StopIteration
+        self._bytes_a_batch = run.bytes / max(1, run.batches)
+        if self._prefetch is not None and not run.batches:
+            self._prefetch.took(0, run.bytes)
+        self._run = iter(run)
 
     def _tell(self) -> None:
         """Tell the threads that build ahead of the batches that were taken."""
