@@ -44,6 +44,19 @@ def check_has_batches(epoch: int, rows: int, batches: int) -> None:
         )
 
 
+def check_has_given(before: int, now: int, wanted: Wanted, epoch: int) -> int:
+    """The number of batches that a loader without end has given by `now`. Raises `ExecutionError` if an epoch gave it
+    none: it might read for ever.
+    """
+    if now > before:
+        return now
+    raise ExecutionError(
+        f"epoch {epoch} has no batch for worker {wanted.offset} of {wanted.stride}, and one with epochs=None might "
+        "go on without one for ever: give it fewer workers, or make batch_size smaller",
+        reason="NO_DATA",
+    )
+
+
 class BatchRuns:
     """The batches of a loader from a position on, as runs: a build for each window."""
 

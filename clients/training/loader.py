@@ -24,7 +24,7 @@ from ..task import Task
 from ..task_options import SharedOptions
 from .batch import Batch, Position
 from .batch_columns import Arrays
-from .batch_runs import BatchRuns, Tail
+from .batch_runs import BatchRuns, Tail, check_has_given
 from .building.batch_layout import Layout, layout_of
 from .building.window_prefetch import Build, one_by_one
 from .loader_arguments import (
@@ -316,7 +316,7 @@ class Loader(Closing):
                 reason="NO_MORE_EPOCHS",
             )
         turn = self._turn = self._turn + 1
-        stays_open = False
+        stays_open, batches = False, self._meter.batches - (self._position.batch > 0)
         line = line_shown(lambda: str(self.statistics())) if self._progress else nullcontext()
         try:
             with line:
@@ -329,6 +329,8 @@ class Loader(Closing):
                     elif one_epoch:
                         stays_open = True
                         return
+                    elif self._epochs is None:
+                        batches = check_has_given(batches, self._meter.batches, self._wanted, after.epoch - 1)
             self._check_turn(turn)  # another thread that closes the loader ends the reading, too
         except TidegateError:
             self._check_turn(turn)  # a newer turn deletes the tasks of the reading, at any point of a call

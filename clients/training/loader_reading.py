@@ -74,7 +74,7 @@ class Reading:
             raise StopIteration
         self._bytes_a_batch = run.bytes / max(1, run.batches)
         if self._prefetch is not None and not run.batches:
-            self._prefetch.took(0, run.bytes)
+            self._prefetch.took(1, run.bytes)
         self._run = iter(run)
 
     def _tell(self) -> None:

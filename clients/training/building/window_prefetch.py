@@ -95,7 +95,9 @@ class Prefetch:
         return run
 
     def took(self, batches: int, size: float) -> None:
-        """Record that the user has taken batches. The threads stay asleep until there is room for another build."""
+        """Record that the user has taken batches; an end of an epoch that came alone counts as one. The threads stay
+        asleep until there is room for another build.
+        """
         with self._changed:
             self._batches -= batches
             self._bytes -= size
@@ -180,11 +182,12 @@ class Prefetch:
         self._changed.notify_all()
 
     def _add(self, run: Run) -> None:
+        batches = run.batches or 1  # an end of an epoch alone takes the place of a batch
         with self._changed:
             self._made.append(run)
-            self._batches += run.batches
+            self._batches += batches
             self._bytes += run.bytes
-            self._all_batches += run.batches
+            self._all_batches += batches
             self._all_bytes += run.bytes
             self._changed.notify_all()
 

@@ -137,6 +137,19 @@ def test_what_is_being_built_counts_as_what_is_expected_of_it(batches: int, begu
     prefetch.join()
 
 
+def test_ends_of_epochs_alone_are_bounded_too() -> None:
+    class Empty(Windows):
+        def built(self, number: int) -> Runs:
+            self.begun.append(number)
+            return lambda: iter([Run(Layout(schema=pa.schema([]), forms=()), (), 0, Position(number + 1))])
+
+    windows = Empty()
+    prefetch = prefetch_of(windows, 2, BATCHES)
+    assert quiet(windows, BATCHES)
+    prefetch.close()
+    prefetch.join()
+
+
 def test_runs_come_in_the_order_of_their_windows_and_then_the_end() -> None:
     windows = Windows(7, held=[0, 4])
     prefetch = prefetch_of(windows, 3)
