@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ..split_reader import SplitReader
@@ -64,10 +64,13 @@ class Prefetch:
         self._most_batches, self._most_bytes, self._expected = batches, size, expected
         self._beginning = threading.Lock()  # its holder takes the next build
         self._ordering = threading.Lock()  # its holder makes runs
-        self._changed = threading.Condition()
+        # The user's thread takes this lock itself, and not by the condition, whose steps are those of Python: Ctrl-C
+        # could come between two of them, with the lock taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._begun = self._placed = 0
         self._waiting: dict[int, _Built] = {}  # for builds before theirs, by number
-        self._made: deque[Run | BaseException | None] = deque()
+        self._made: SimpleQueue[Run | BaseException | None] = SimpleQueue()
         self._batches, self._bytes = 0, 0.0  # made, and not taken
         self._all_batches, self._all_bytes = 0, 0
         self._over = self._ended = False
@@ -85,11 +88,9 @@ class Prefetch:
 
     def next_run(self) -> Run | None:
         """The next run; None at the end."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._made)
-            run = self._made.popleft()
-            if not isinstance(run, Run):
-                self._made.append(run)
+        run = self._made.get()
+        if not isinstance(run, Run):
+            self._made.put(run)
         if isinstance(run, BaseException):
             raise run
         return run
@@ -98,7 +99,7 @@ class Prefetch:
         """Record that the user has taken batches; an end of an epoch that came alone counts as one. The threads stay
         asleep until there is room for another build.
         """
-        with self._changed:
+        with self._lock:
             self._batches -= batches
             self._bytes -= size
             if self._has_room():
@@ -106,7 +107,7 @@ class Prefetch:
 
     def close(self) -> None:
         """Let each thread end after the window that it builds. The runs end with those that are made."""
-        with self._changed:
+        with self._lock:
             self._end(None)
 
     def join(self) -> None:
@@ -130,7 +131,7 @@ class Prefetch:
         place of both if no more is to be built.
         """
         with self._beginning:
-            with self._changed:
+            with self._lock:
                 self._changed.wait_for(lambda: self._over or self._has_room())
                 if self._over:
                     return None
@@ -150,7 +151,7 @@ class Prefetch:
     def _place(self, number: int, built: _Built) -> None:
         """Take what came of a build. Make its runs, and those of builds after it, once those before it are made."""
         if not callable(built):
-            with self._changed:
+            with self._lock:
                 self._over = True  # builds that were not begun are of no use
                 self._changed.notify_all()
         with self._ordering:
@@ -168,7 +169,7 @@ class Prefetch:
                     self._add(run)
             except BaseException as error:  # noqa: BLE001 - as above
                 last, ends = error, True
-        with self._changed:
+        with self._lock:
             self._placed += 1
             if ends:
                 self._end(last)
@@ -178,13 +179,13 @@ class Prefetch:
         """End the runs with an error, or without, unless they have ended."""
         if not self._ended:
             self._over = self._ended = True
-            self._made.append(last)
+            self._made.put(last)
         self._changed.notify_all()
 
     def _add(self, run: Run) -> None:
         batches = run.batches or 1  # an end of an epoch alone takes the place of a batch
-        with self._changed:
-            self._made.append(run)
+        with self._lock:
+            self._made.put(run)
             self._batches += batches
             self._bytes += run.bytes
             self._all_batches += batches

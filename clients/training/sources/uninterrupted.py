@@ -1,4 +1,6 @@
-"""Work that Ctrl-C does not cut in two: Python raises `KeyboardInterrupt` between any two steps of the main thread."""
+"""Work that a signal does not cut in two. Between any two steps of the main thread, Python raises `KeyboardInterrupt`
+for Ctrl-C, and what the handlers of other signals raise: mostly `SystemExit` for SIGTERM.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from multiprocessing.util import Finalize
 from typing import Final
 
 LEFT_SECONDS: Final = 5.0
-"""The time that the work has after Ctrl-C, until its caller goes on without it: the server may be away."""
+"""The time that the work has after a signal, until its caller goes on without it: the server may be away."""
 
 
 def uninterrupted(work: Callable[[], None]) -> None:
-    """Do the work, and return or raise as it does. Ctrl-C ends the wait for the work, and not the work itself.
+    """Do the work, and return or raise as it does. A signal ends the wait for the work, and not the work itself.
 
-    Only the main thread gets Ctrl-C. Once the interpreter ends, no thread begins, and the caller does the work itself.
+    Only the main thread gets signals. Once the interpreter ends, no thread begins, and the caller does the work itself.
     """
     if sys.is_finalizing() or threading.current_thread() is not threading.main_thread():
         work()
@@ -31,13 +33,13 @@ def uninterrupted(work: Callable[[], None]) -> None:
     except RuntimeError:  # the interpreter is about to end
         work()
         return
-    except KeyboardInterrupt:  # maybe after the thread has begun
+    except BaseException:  # of a signal, maybe after the thread has begun
         if thread.is_alive():
             wait([done], LEFT_SECONDS)
         raise
     try:
         done.result()
-    except KeyboardInterrupt:
+    except BaseException:  # of a signal, or of the work, which then is done
         wait([done], LEFT_SECONDS)
         raise
     finally:

@@ -1,4 +1,4 @@
-"""Ctrl-C at the worst moment, and processes that end: a loader leaves no task and no thread."""
+"""Signals at the worst moment, and processes that end: a loader leaves no task and no thread."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -128,6 +132,66 @@ def test_an_error_of_work_without_interruption_is_that_of_the_work() -> None:
 
     with pytest.raises(ValueError, match="broken"):
         uninterrupted(work)
+
+
+def test_a_signal_whose_handler_ends_the_program_leaves_the_time_for_the_work() -> None:
+    worked = []
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        threading.Event().wait(0.05)  # the signal ends the wait of the main thread meanwhile
+        worked.append(1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: sys.exit(3))
+    try:
+        with pytest.raises(SystemExit):
+            uninterrupted(work)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert worked == [1]
+
+
+def steps_interrupted(work: Callable[[], object]) -> Iterator[None]:
+    """Do the work again and again, each time with Ctrl-C at a later one of the steps between which it can come."""
+    for last in count():
+        steps = iter(range(last))
+
+        def step(_: FrameType, event: str, __: object, steps: Iterator[int] = steps) -> None:
+            if event in ("call", "c_return") and next(steps, None) is None:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+        try:
+            sys.setprofile(step)
+            work()
+        except KeyboardInterrupt:
+            sys.setprofile(None)
+            yield
+        else:
+            sys.setprofile(None)
+            return
+
+
+@pytest.mark.parametrize("take", [lambda ahead: ahead.took(1, 1.0), Prefetch.next_run])
+def test_ctrl_c_at_any_step_of_taking_a_batch_leaves_no_lock(take: Callable[[Prefetch], object]) -> None:
+    aheads = [begun()]
+    for _ in steps_interrupted(lambda: take(aheads[-1])):
+        closing = threading.Thread(target=aheads[-1].close, daemon=True)
+        closing.start()
+        closing.join(30)
+        assert not closing.is_alive()
+        aheads.append(begun())
+
+
+def begun() -> Prefetch:
+    """Builds ahead, of which there are none."""
+    ahead = Prefetch(iter(()), [SplitReader(no_task)], batches=1, size=1, expected=1)
+    ahead.start()
+    return ahead
+
+
+def no_task() -> tidegate.Task:
+    raise AssertionError("nothing is read")
 
 
 def left(address: str, folder: Path) -> None:
