@@ -14,7 +14,7 @@ from .building.batch_layout import Columns, Layout
 from .building.ready_runs import Ready, Run
 from .building.row_gathering import RowGathering, Values, even_parts, joined, own, part, size_of
 from .building.window_build import ReadWindow, WindowBuild
-from .order.rank_shares import Seam, Wanted, WindowCut, share
+from .order.rank_shares import Seam, Wanted, WindowCut
 
 
 class Tail(Enum):
@@ -27,6 +27,10 @@ class Tail(Enum):
     def batches(self, full: int, rest: int) -> int:
         """The batches of an epoch of so many full ones and a rest of rows."""
         return full + (rest > 0 and self is not Tail.DROP)
+
+    def share(self, wanted: Wanted, rest: int) -> tuple[int, int]:
+        """The positions of a rank's rows in the batch of the rest: (first, end). Behind the rest, its rows repeat."""
+        return wanted.share_of(wanted.size if self is Tail.PAD else rest)
 
 
 def check_has_batches(epoch: int, rows: int, batches: int) -> None:
@@ -51,8 +55,8 @@ def check_has_given(before: int, now: int, wanted: Wanted, epoch: int) -> int:
     if now > before:
         return now
     raise ExecutionError(
-        f"epoch {epoch} has no batch for worker {wanted.offset} of {wanted.stride}, and one with epochs=None might "
-        "go on without one for ever: give it fewer workers, or make batch_size smaller",
+        f"epoch {epoch} has no batch for worker {wanted.offset} of {wanted.stride}, and with epochs=None the "
+        "loader might go on without one for ever: give it fewer workers, or make batch_size smaller",
         reason="NO_DATA",
     )
 
@@ -97,7 +101,7 @@ class BatchRuns:
 
     def _full_batches(self, window: ReadWindow, cut: WindowCut, rows: Columns) -> tuple[list[Ready], int]:
         """The batches, and how many of the taken rows they have."""
-        low, high = share(self._wanted.size, self._wanted.rank, self._wanted.ranks)
+        low, high = self._wanted.share_of(self._wanted.size)
         numbers, used = cut.numbers, 0
         batches: list[Columns] = []
         if self._carry is not None and numbers and cut.row_of(numbers[0]) < cut.start:
@@ -134,8 +138,7 @@ class BatchRuns:
         check_has_batches(window.epoch, rows, self._tail.batches(number, left))
         if left == 0 or self._tail is Tail.DROP or not self._wanted.of_epoch(window.epoch).takes(number):
             return []
-        size = self._wanted.size if self._tail is Tail.PAD else left
-        first, end = share(size, self._wanted.rank, self._wanted.ranks)
+        first, end = self._tail.share(self._wanted, left)
         columns = tuple(self._gathering.taken([values], np.arange(first, end) % left) for values in rest)
         padding = max(0, end - max(first, left))
         batch = Batch(epoch=window.epoch, number=number, rows=end - first, padding=padding)

@@ -18,7 +18,7 @@ from .building.ready_runs import Ready, Run
 from .building.row_gathering import joined, part, size_of
 from .building.window_build import RowOrder
 from .building.window_prefetch import Build, Builder, Runs
-from .order.rank_shares import Wanted, share
+from .order.rank_shares import Wanted
 from .order.shards import EpochShards, Grid, ShardShares, ShardWindow, SplitPart
 from .order.shuffle import Positions
 from .sources.training_splits import TrainingSplit
@@ -95,7 +95,7 @@ class _EpochBatches:
         ready = [self._ready(at) for at in range(self._number, end) if self._shares.wanted.takes(at)]
         self._number = max(self._number, end)
         if ready:
-            yield Run(self.layout, tuple(ready), sum(map(_ready_bytes, ready)), None)
+            yield self._run(ready)
 
     def end(self) -> Iterator[Run]:
         yield Run(self.layout, (), 0, Position(self._epoch + 1))
@@ -103,8 +103,7 @@ class _EpochBatches:
     def _ready(self, number: int) -> Ready:
         parts = [self._queues[shard].take(rows) for shard, rows in self._shares.shards_of(number)]
         columns = tuple(map(joined, zip(*parts, strict=True)))
-        wanted = self._shares.wanted
-        low, high = share(wanted.size, wanted.rank, wanted.ranks)
+        low, high = self._shares.wanted.share_of(self._shares.wanted.size)
         is_last = number + 1 == self._count
         after = Position(self._epoch + 1) if is_last else Position(self._epoch, number + 1)
         return Ready(columns, Batch(epoch=self._epoch, number=number, rows=high - low), after)
@@ -114,13 +113,13 @@ class _EpochBatches:
         first, end = self._share_of_tail()
         padding = max(0, end - max(first, self.shards.tail))
         batch = Batch(epoch=self._epoch, number=self.shards.full, rows=end - first, padding=padding)
-        ready = Ready(rows, batch, Position(self._epoch + 1))
-        return Run(self.layout, (ready,), sum(map(size_of, rows)), None)
+        return self._run([Ready(rows, batch, Position(self._epoch + 1))])
 
     def _share_of_tail(self) -> tuple[int, int]:
-        wanted = self._shares.wanted
-        size = wanted.size if self._tail is Tail.PAD else self.shards.tail
-        return share(size, wanted.rank, wanted.ranks)
+        return self._tail.share(self._shares.wanted, self.shards.tail)
+
+    def _run(self, ready: Sequence[Ready]) -> Run:
+        return Run(self.layout, ready, sum(size_of(values) for one in ready for values in one.columns), None)
 
 
 class _WindowBuild(NamedTuple):
@@ -194,7 +193,3 @@ def _cut(at: SplitPart, count: int, batches: Sequence[pa.RecordBatch]) -> SplitR
             kept.append(batch.slice(low, high - low))
         start += batch.num_rows
     return SplitRows(at.split, at.first, kept)
-
-
-def _ready_bytes(ready: Ready) -> int:
-    return sum(map(size_of, ready.columns))

@@ -40,6 +40,10 @@ class Wanted:
             return self
         return replace(self, offset=(self.offset + self.begun[1]) % self.stride, begun=(0, 0))
 
+    def share_of(self, rows: int) -> tuple[int, int]:
+        """The positions of the rank's rows in a batch of so many: (first, end)."""
+        return share(rows, self.rank, self.ranks)
+
     def takes(self, batch: int) -> bool:
         return batch % self.stride == self.offset
 
@@ -95,11 +99,11 @@ class WindowCut:
 
     def carried_share(self) -> tuple[int, int]:
         """The carried rows in the first batch's share: (first, end)."""
-        low, high = share(self.wanted.size, self.wanted.rank, self.wanted.ranks)
+        low, high = self.wanted.share_of(self.wanted.size)
         return min(low, self.carried), min(high, self.carried)
 
     def positions(self) -> Positions | slice:
-        low, high = share(self.wanted.size, self.wanted.rank, self.wanted.ranks)
+        low, high = self.wanted.share_of(self.wanted.size)
         rest = max(self.rest, self.start)
         if high - low == self.wanted.size and self.wanted.stride == 1:
             return slice(self.start, self.rows)

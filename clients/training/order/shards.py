@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from .rank_shares import Wanted, share
+from .rank_shares import Wanted
 from .shuffle import Positions, Shuffle, mixed, split_order
 
 _OF_SHARDS: Final = 4
@@ -136,7 +136,7 @@ class ShardShares:
     def among(cls, wanted: Wanted, grid: Grid) -> ShardShares:
         """The shares of a rank. A rank without rows still reads a shard, since that tells it how far batches go."""
         width = wanted.size // grid.shards
-        low, high = share(wanted.size, wanted.rank, wanted.ranks)
+        low, high = wanted.share_of(wanted.size)
         inside = {
             shard: (max(low - shard * width, 0), min(high - shard * width, width))
             for shard in range(grid.shards)
