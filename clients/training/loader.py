@@ -11,8 +11,6 @@ from functools import cache, partial
 from itertools import count
 from typing import Any, Final, Literal, Unpack
 
-import pyarrow as pa
-
 from ..client import Client
 from ..closing import Closing
 from ..plans import Plan, plan_bytes
@@ -156,9 +154,18 @@ class Loader(Closing):
         self._epochs = epochs
         self._shuffle = shuffle
         self._tail = Tail.DROP if drop_last else Tail.PAD if pad else Tail.SHORT
-        self._columns, self._shapes, self._arrays = columns, dict(shapes or {}), as_
-        self._pin = pin_memory
-        self._weight, self._pack, self._provenance = weight, pack, provenance
+        self._weight, self._pack = weight, pack
+        self._layout = partial(
+            layout_of,
+            columns=columns,
+            shapes=dict(shapes or {}),
+            arrays=as_,
+            pin=pin_memory,
+            provenance=provenance,
+            weight=weight,
+            seed=0 if shuffle is None else shuffle.seed,
+            pack=pack,
+        )
         self._prefetch = ahead_batches(shuffle, batch_size, readers) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
         # Objects of their own: the threads that read ahead have them, and must not keep this loader alive.
@@ -396,19 +403,6 @@ class Loader(Closing):
         size, keeps = self._wanted.size, self._plan_rows().keeps_rows
         shards_of = partial(self._source.epoch_shards, self._readers, task)
         return partial(shards_of, batch_size=size, grid=self._grid, keeps=keeps)
-
-    def _layout(self, schema: pa.Schema) -> Layout:
-        return layout_of(
-            schema,
-            columns=self._columns,
-            shapes=self._shapes,
-            arrays=self._arrays,
-            pin=self._pin,
-            provenance=self._provenance,
-            weight=self._weight,
-            seed=0 if self._shuffle is None else self._shuffle.seed,
-            pack=self._pack,
-        )
 
     def _identity(self, at: Position) -> dict[str, Any]:
         """Everything that the order depends on besides the position, as values of JSON."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Final
 
-from ..task import Task
 from .building.ready_runs import Given, Run
 from .building.window_prefetch import Build, Prefetch, one_by_one
 from .loader_statistics import Meter
@@ -42,11 +41,6 @@ class Reading:
         """Begin to build ahead, if this reading does."""
         if self._prefetch is not None:
             self._prefetch.start()
-
-    @property
-    def task(self) -> Task:
-        """A task that reads."""
-        return self._readers.first.task
 
     def __iter__(self) -> Iterator[Given]:
         return self

@@ -25,7 +25,7 @@ ROW_BYTES: Final = 192
 """The bytes of a row of the result, before any is read."""
 
 
-class SplitReader(Closing):
+class SplitReader:
     """Reads splits with a task, which is made when it is needed. `close` deletes it, also one that is being made. So
     does Python when it collects the reader.
     """
@@ -78,10 +78,7 @@ class SplitReader(Closing):
             task.delete()
 
     def close(self) -> None:
-        uninterrupted(self.close_now)
-
-    def close_now(self) -> None:
-        """As `close`, which Ctrl-C may cut off."""
+        """Delete the task. A signal may cut this off."""
         self._closed = True
         _delete(self._made)
         self._uncollected.detach()
@@ -130,7 +127,7 @@ class SplitReaders(Closing):
 
     def _close(self) -> None:
         for reader in self.all:
-            reader.close_now()
+            reader.close()
 
 
 def _delete(tasks: Sequence[Task]) -> None:

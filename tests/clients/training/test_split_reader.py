@@ -40,8 +40,8 @@ def epochs(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
 @pytest.fixture
 def reader(local_client: Client) -> Iterator[SplitReader]:
-    with SplitReader(lambda: local_client.create_task(numbers())) as opened:
-        yield opened
+    with SplitReaders(lambda: local_client.create_task(numbers()), 1) as opened:
+        yield opened.first
 
 
 def rows_of(client: Client, folder: Path, plan: bytes, **options: Any) -> list[int]:
